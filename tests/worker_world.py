@@ -34,7 +34,7 @@ from rye_mcp.trust.trust_document import TrustDocument
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-__all__ = ["COUNTER", "Pair", "Wire", "bash_tool", "frames_of"]
+__all__ = ["COUNTER", "Pair", "Wire", "bash_tool", "frames_of", "worker_above"]
 
 COUNTER = 'echo run >> "$COUNTED"; echo "{\\"word\\": \\"$RYE_PARAM_word\\"}"'
 """A script that leaves a line in a file of the node for each of its runs."""
@@ -252,3 +252,13 @@ def frames_of(channel: Channel, data: bytes) -> list[bytes]:
         encode_frame({"op": "sealed", "run": channel.run_id, "n": each.number}, each.data)
         for each in channel.seal(data)
     ]
+
+
+def worker_above(pid: int) -> int:
+    """The worker that a process of a run descends from: the nearest ancestor that is `rye worker`."""
+    while pid > 1:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if words[-2:] == [b"worker", b""]:
+            return pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    raise AssertionError("expected a worker above, found none")

@@ -16,9 +16,11 @@ from typing import Final
 
 from harness.execution import Target
 from harness.figures import IncorrectError
-from harness.memory import idle_percent, own_family
+from harness.memory import idle_percent
+from harness.picture import bars
 from harness.report import machine
-from harness.tools import PARAMETERS, Scene, by_hand, by_us, prepared
+from harness.tools import PARAMETERS, by_hand, prepared
+from harness.warm_ways import WarmScene, Ways, in_turns, measure_ways, waiting
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 QUIET_PERCENT: Final = 90
@@ -29,91 +31,101 @@ AT_ONCE: Final = 50
 TIMER_S: Final = 0.001
 TOOL: Final = "bench/python_function"
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/performance.md"
+PICTURE: Final = PAGE.parent / "images/warm.svg"
 BEGIN, END = "<!-- benchmark:warm -->\n", "<!-- /benchmark:warm -->"
+
+
+Sides = Sequence[float]
+"""By hand, cold and warm, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was measured, in milliseconds; each list has a figure of each round."""
+    """What was measured, in milliseconds; `one` has the figures of each round, by hand, cold and warm."""
 
-    hand: list[float]
-    cold: list[float]
-    warm: list[float]
-    cold_in_sequence: float
-    warm_in_sequence: float
-    warm_share: float
-    cold_at_once: float
-    warm_at_once: float
-    lag_cold: float
-    lag_warm: float
+    one: Sequence[Sides]
+    in_sequence: Sides
+    at_once: Sides
+    lags: Sides
+    warm_shares: Sides
     waiting_kib: float
+    ways: Ways
 
     @property
     def targets(self) -> list[Target]:
         """What is to be reached."""
+        hand, _, warm = self.one
         return [
-            Target("one call: warm ÷ by hand, p50", _ratio(self.warm, self.hand), 0.25),
-            Target("one call: warm, p50", statistics.median(self.warm), 5, "ms"),
-            Target(
-                "one after the other: time warm ÷ cold", self.warm_in_sequence / self.cold_in_sequence, 1 / 5
-            ),
-            Target(f"{AT_ONCE} at once: time warm ÷ cold", self.warm_at_once / self.cold_at_once, 1 / 4),
+            Target("one call: warm ÷ by hand, p50", _ratio(warm, hand), 0.25),
+            Target("one call: warm, p50", statistics.median(warm), 5, "ms"),
+            Target("one after the other: time warm ÷ cold", self.in_sequence[2] / self.in_sequence[1], 1 / 5),
+            Target(f"{AT_ONCE} at once: time warm ÷ cold", self.at_once[2] / self.at_once[1], 1 / 4),
+            Target("lag of the event loop, p99: warm ÷ cold", self.lags[1] / max(self.lags[0], 0.01), 1),
             Target("one that waits: memory (PSS)", self.waiting_kib / 1024, 15, "MiB"),
+            *self.ways.targets,
         ]
 
     def table(self) -> list[str]:
         """The figures, as a table of the page."""
-        rows = [
-            (
-                "one call, p50",
-                *(f"{statistics.median(each):.1f} ms" for each in (self.hand, self.cold, self.warm)),
-            ),
+        hand, cold, warm = self.one
+        lags = (f"{each:.1f} ms" for each in self.lags)
+        rows: list[tuple[str, ...]] = [
+            ("one call, p50", *(f"{statistics.median(each):.1f} ms" for each in self.one)),
             (
                 "one call, beside by hand",
                 "1.00 x",
-                f"{_ratio(self.cold, self.hand):.2f} x",
-                f"{_ratio(self.warm, self.hand):.2f} x",
+                f"{_ratio(cold, hand):.2f} x",
+                f"{_ratio(warm, hand):.2f} x",
             ),
-            (
-                "one after the other, each",
-                "-",
-                f"{self.cold_in_sequence:.1f} ms",
-                f"{self.warm_in_sequence:.1f} ms",
-            ),
-            (f"{AT_ONCE} at once, each", "-", f"{self.cold_at_once:.1f} ms", f"{self.warm_at_once:.1f} ms"),
-            ("lag of the event loop, p99", "-", f"{self.lag_cold:.1f} ms", f"{self.lag_warm:.1f} ms"),
+            ("one after the other, each", *(f"{each:.1f} ms" for each in self.in_sequence)),
+            (f"{AT_ONCE} at once, each", *(f"{each:.1f} ms" for each in self.at_once)),
+            ("lag of the event loop, p99", "-", *lags),
+            *self.ways.table(),
         ]
         head = ["|  | by hand | cold | warm |", "| --- | ---: | ---: | ---: |"]
         return head + [f"| {' | '.join(row)} |" for row in rows]
+
+    def picture(self) -> str:
+        """By hand, cold and warm, as bars."""
+        groups: dict[str, Sequence[float | None]] = {
+            "one call": [statistics.median(each) for each in self.one],
+            "one after the other, each": self.in_sequence,
+            f"{AT_ONCE} at once, each": self.at_once,
+            "a package of 300 ms": [statistics.median(each) for each in self.ways.slow],
+        }
+        if self.ways.node is not None:
+            groups["Node.js"] = [statistics.median(each) for each in self.ways.node]
+        return bars("What a call takes by hand, cold and warm", ("by hand", "cold", "warm"), groups, "ms")
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-async def _warm(executor: PrimitiveExecutor) -> float:
-    started = time.perf_counter()
-    result = await executor.execute(TOOL, PARAMETERS)
-    took = time.perf_counter() - started
-    if result.runtime is None or not result.runtime.is_warm or result.data != PARAMETERS:
-        raise IncorrectError(f"expected a warm call, found {result.runtime}: {result.error or result.data}")
-    return took
-
-
 async def _many(executor: PrimitiveExecutor, count: int, at_once: int) -> tuple[float, float]:
     """Milliseconds for each of so many calls, and which share of them ran warm."""
-    gate, shares = asyncio.Semaphore(at_once), list[bool]()
+    shares = list[bool]()
 
     async def one() -> None:
+        result = await executor.execute(TOOL, PARAMETERS)
+        if result.data != PARAMETERS or result.runtime is None:
+            raise IncorrectError(f"expected an answer, found {result.error}")
+        shares.append(result.runtime.is_warm)
+
+    return await _each(one, count, at_once), sum(shares) / count
+
+
+async def _each(one: Callable[[], Awaitable[object]], count: int, at_once: int) -> float:
+    """Milliseconds for each of so many, of which some are under way at a time."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def when_it_may() -> None:
         async with gate:
-            result = await executor.execute(TOOL, PARAMETERS)
-            if result.data != PARAMETERS or result.runtime is None:
-                raise IncorrectError(f"expected an answer, found {result.error}")
-            shares.append(result.runtime.is_warm)
+            await one()
 
     started = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(count)))
-    return (time.perf_counter() - started) * 1000 / count, sum(shares) / count
+    await asyncio.gather(*(when_it_may() for _ in range(count)))
+    return (time.perf_counter() - started) * 1000 / count
 
 
 async def _lag(work: Awaitable[tuple[float, float]]) -> tuple[tuple[float, float], float]:
@@ -135,60 +147,45 @@ async def _lag(work: Awaitable[tuple[float, float]]) -> tuple[tuple[float, float
 
 
 def _waiting_kib() -> float:
-    """The proportional set size of each interpreter that waits for a call."""
+    """The proportional set size of each interpreter that waits for a call, or is forked for one."""
     sizes = []
-    for process in own_family():
+    for place in waiting():
         try:
-            words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-            rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
+            rollup = (place / "smaps_rollup").read_text(encoding="ascii")
         except OSError:
             continue
-        if b"-c" in words and {b"call", b"zygote"} & {*words}:
-            sizes.append(
-                next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-            )
+        sizes.append(next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")))
     if not sizes:
         raise IncorrectError("expected an interpreter that waits, found none")
     return statistics.mean(sizes)
 
 
-async def measure(scene: Scene, rounds: int, *, quick: bool) -> Found:
+async def measure(scene: WarmScene, rounds: int, *, quick: bool) -> Found:
     """Everything, in turns."""
     cold, warm = scene.executor(), scene.executor(warm=True)
-    sides: dict[str, list[float]] = {"hand": [], "cold": [], "warm": []}
+    count, at_once = (12, 4) if quick else (IN_SEQUENCE, AT_ONCE)
     try:
-        await by_us(cold, TOOL)
-        await by_us(warm, TOOL)
-        async with prepared(cold, TOOL) as spec:
-            contenders: dict[str, Callable[[], Awaitable[float]]] = {
-                "hand": lambda: by_hand(spec),
-                "cold": lambda: by_us(cold, TOOL),
-                "warm": lambda: _warm(warm),
-            }
-            for _ in range(rounds):
-                await warm.settle()
-                for name, contender in contenders.items():
-                    sides[name].append(await contender() * 1000)
+        one = await in_turns(cold, warm, TOOL, rounds)
         await warm.settle()
-        waiting = _waiting_kib()
-        count, at_once = (12, 4) if quick else (IN_SEQUENCE, AT_ONCE)
-        cold_sequence, _ = await _many(cold, count, 1)
+        kib = _waiting_kib()
+        async with prepared(cold, TOOL) as spec:
+            hand_sequence = await _each(lambda: by_hand(spec), max(1, count // 10), 1)
+            hand_crowd = await _each(lambda: by_hand(spec), at_once, at_once)
+        cold_sequence, _ = await _many(cold, max(1, count // 4), 1)
         warm_sequence, share = await _many(warm, count, 1)
         (cold_crowd, _), lag_cold = await _lag(_many(cold, at_once * 2, at_once))
-        (warm_crowd, _), lag_warm = await _lag(_many(warm, at_once * 2, at_once))
+        (warm_crowd, crowd_share), lag_warm = await _lag(_many(warm, at_once * 2, at_once))
     finally:
         await warm.close()
         await cold.close()
     return Found(
-        **sides,
-        cold_in_sequence=cold_sequence,
-        warm_in_sequence=warm_sequence,
-        warm_share=share,
-        cold_at_once=cold_crowd,
-        warm_at_once=warm_crowd,
-        lag_cold=lag_cold,
-        lag_warm=lag_warm,
-        waiting_kib=waiting,
+        one,
+        (hand_sequence, cold_sequence, warm_sequence),
+        (hand_crowd, cold_crowd, warm_crowd),
+        (lag_cold, lag_warm),
+        (share, crowd_share),
+        kib,
+        await measure_ways(scene, rounds),
     )
 
 
@@ -207,7 +204,10 @@ def _page(found: Found, idle: float) -> str:
         "",
         *found.table(),
         "",
-        f"Of the calls one after the other, {found.warm_share:.0%} found an interpreter waiting.",
+        "![What a call takes by hand, cold and warm](images/warm.svg)",
+        "",
+        f"Of the calls one after the other, {found.warm_shares[0]:.0%} ran warm, and of those at once "
+        f"{found.warm_shares[1]:.0%}.",
         "",
         "|  | target | measured |  |",
         "| --- | ---: | ---: | ---: |",
@@ -231,7 +231,7 @@ def main(doc: str) -> int:
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     with tempfile.TemporaryDirectory(prefix="rye-warm-", dir=Path.home()) as directory:
         try:
-            found = asyncio.run(measure(Scene(Path(directory)), max(1, rounds), quick=options.quick))
+            found = asyncio.run(measure(WarmScene(Path(directory)), max(1, rounds), quick=options.quick))
         except IncorrectError as exc:
             print(exc, file=sys.stderr)
             return 1
@@ -242,6 +242,7 @@ def main(doc: str) -> int:
         cases = [{"name": each.name, "value": each.value, "limit": each.limit} for each in found.targets]
         options.json.write_text(json.dumps({"targets": cases}, indent=2) + "\n", encoding="utf-8")
     if options.write:
+        PICTURE.write_text(found.picture(), encoding="utf-8")
         head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(f"{head}{BEGIN}{_page(found, idle)}{END}{rest.partition(END)[2]}", encoding="utf-8")
     return 1 if options.strict and not all(each.is_met for each in found.targets) else 0

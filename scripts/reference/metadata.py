@@ -18,7 +18,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "description": "what it does, for people and agents that search; in Python by default the first "
     "paragraph of the docstring",
     "category": "a group, such as `media/video`; searched and filtered by",
-    "tool_type": "`primitive` and `runtime` have a special meaning, all others are tools",
+    "tool_type": "`primitive`, `runtime` and `engine` have a special meaning, all others are tools",
     "executor_id": "the item that runs this one. A file without it is a "
     "library: it can be loaded, but not run",
     "config": "what its executor is given: `timeout` (seconds), `max_output` (bytes), `cwd`; "
@@ -42,6 +42,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     "warm": "for a runtime: `prepare` (`python` or `node`), `keep`, `seconds` and `preload`: "
     "[interpreters wait for calls](../runtimes.md#warm-calls)",
     "limits": "`calls`: how many calls of other tools it may make, 1 to 10,000; by default 50",
+    "workspace": "`none`: it needs nothing of the project, and [may run on another machine](../scale-out.md)",
+    "resources": "`cpu`, `memory` (`4GiB`), `gpu`: what an engine has to offer; nothing limits the run to it",
+    "placement": "`labels` that an engine has to have; `required: true`: on an engine or not at all",
+    "idempotent": "`true`: a call of which nobody knows what came is made once more",
     "runs_given_code": "`true` for a tool that runs code that its caller gives it: no run of it is `sealed`",
     "annotations": "`title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, "
     "`openWorldHint`, as MCP has them",

@@ -13,7 +13,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+import contextvars
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
 from itertools import islice
@@ -26,7 +29,17 @@ from anyio.lowlevel import RunVar
 from lilux._dataclasses import dataclass
 from lilux._loops import caller, on_behalf_of
 
-__all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "off_loop", "on_behalf_of", "size_of"]
+__all__ = [
+    "HANDS",
+    "LARGE",
+    "apart",
+    "apart_if_large",
+    "beside",
+    "in_turn",
+    "off_loop",
+    "on_behalf_of",
+    "size_of",
+]
 
 HANDS: Final = 2
 """How many pieces of work run at a time; more would only take time from the event loop."""
@@ -113,6 +126,21 @@ def size_of(value: Any) -> int:
         elif isinstance(found, list | tuple):
             pending += islice(found, LARGE)
     return size
+
+
+def beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) -> None:
+    """Do this in a task of the event loop's own, which knows nothing of the call that it was begun for."""
+
+    async def done() -> None:
+        await work()
+
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        trio.lowlevel.spawn_system_task(done, context=contextvars.copy_context())
+        return
+    task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())
+    tasks.add(task)  # the loop itself holds tasks weakly
+    task.add_done_callback(tasks.discard)
 
 
 def _turns_here() -> _Turns:

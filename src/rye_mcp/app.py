@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import sysconfig
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from threading import Lock
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-    from rye_mcp.executor.tree import OpenInside
+    from rye_mcp.executor.tree import OnCall, OpenInside, Program
+    from rye_mcp.nodes.engines import NodeEngines
 
 __all__ = [
     "INDEX_DIRECTORY",
@@ -214,10 +216,14 @@ class App:
         )
 
     def _open_inside(self, context: Context) -> OpenInside:
-        """Return the service for the programs that are called in this context."""
-        from rye_mcp.inside.desk import Desk
+        """Return the service for the programs that are called in this context, of which few ask."""
 
-        return Desk(context, self.kept_catalog, context.agree).opened
+        def opened(program: Program, on_call: OnCall | None = None) -> AbstractAsyncContextManager[int]:
+            from rye_mcp.inside.desk import Desk
+
+            return Desk(context, self.kept_catalog, context.agree).opened(program, on_call)
+
+        return opened
 
     def executor(self) -> PrimitiveExecutor:
         """The executor of tools: made when the first one runs, and kept."""
@@ -233,9 +239,18 @@ class App:
                 environment=self.settings.environment,
                 writes_locks=self.writes_locks,
                 warm=self.allows_warm,
+                open_engines=self.open_engines,
             )
             self._executors.append(made)
         return self._executors[0]
+
+    def open_engines(self) -> NodeEngines:
+        """What leads to other machines; nothing of it is loaded before a tool may run on one."""
+        from rye_mcp.nodes.engines import NodeEngines
+
+        settings = self.settings
+        rye = Path(sysconfig.get_path("scripts"), "rye")
+        return NodeEngines(self.spaces, self.trust, settings.state, settings.environment, rye=str(rye))
 
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
         """One for which this directory is the project, `with_items` of this one; the caller closes it."""

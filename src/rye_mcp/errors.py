@@ -239,7 +239,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         # --- other machines ---
         "engine_unreachable": ErrorKind(
             "No worker of the engine could be reached, so nothing was sent.",
-            "look at the engine and its nodes: rye doctor",
+            "rye engine list, then try the engine: rye engine check NAME",
+        ),
+        "no_fitting_node": ErrorKind(
+            "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
         ),
         "node_refused": ErrorKind(
             "The node does not take this call.", "on the node, look at what it accepts: rye node status"

@@ -272,6 +272,7 @@ async def test_git_is_started_where_no_file_of_it_counts(
     clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a wrapper that nobody knows: it looks into the directory that it is started in."""
+    clone.workshop.world.lift("rye/git/*")  # a cell does not show the wrapper
     wrapper = script(clone.place / "home/tools/git", f'#!/bin/sh\nname=git\n{CHOOSES}exec "$program" "$@"\n')
     monkeypatch.setenv("PATH", f"{wrapper.parent}:{SYSTEM_PATH}")
     clone.program("git")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import shutil
+import socket
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from lilux.primitives.subprocess import SubprocessPrimitive
 from tests import people
 from tests.bridge_world import RAW
 from tests.mcp_world import *  # noqa: F403
@@ -244,6 +248,55 @@ def test_a_published_server_is_fetched_with_the_certificates_of_the_shell(
     words = ["mcp", "add", name, "--network", "--start-timeout", "120", "--only", tool, "--", *command]
     added = workshop.person.rye(*words, cwd=workshop.project, **real(name, tmp_path))
     assert added.out == f"added mcp/{name}/{tool}\n"
+
+
+IN_CELLS: dict[str, tuple[str, list[str], dict[str, str], str]] = {
+    "files": (
+        "read",
+        ["registry.npmjs.org"],
+        {"path": "{project}/said.txt"},
+        "said in the project",
+    ),
+    "time": (
+        "none",
+        ["pypi.org", "files.pythonhosted.org"],
+        {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"},
+        "21:00",
+    ),
+}
+"""What each server may do with the project, where it is fetched from, a call, and what is in its answer."""
+
+
+def are_public(hosts: list[str]) -> bool:
+    """Whether a confined program may reach these hosts by name: not where a mirror stands for them."""
+    found = [each[4][0] for host in hosts for each in socket.getaddrinfo(host, 443)]
+    return all(ipaddress.ip_address(address).is_global for address in found)
+
+
+@pytest.mark.network
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", REAL)
+def test_a_published_server_is_fetched_and_called_in_a_cell(
+    workshop: Workshop, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "_TIMEOUT_S", 200)
+    given = real(name, tmp_path)
+    if anyio.run(SubprocessPrimitive().probe).cell is None:
+        pytest.skip("no cells can be made here")
+    command, tool = REAL[name]
+    access, hosts, parameters, expected = IN_CELLS[name]
+    net = hosts if are_public(hosts) else ["any"]
+    permissions = ["--project-access", access, *(word for host in net for word in ("--net", host))]
+    (workshop.project / "said.txt").write_text("said in the project")
+    words = ["mcp", "add", name, "--network", "--start-timeout", "120", "--only", tool, *permissions]
+    workshop.person.rye(*words, "--", *command, cwd=workshop.project, **given)
+    filled = {key: text.format(project=workshop.project) for key, text in parameters.items()}
+    words = ["run", f"mcp/{name}/{tool}", "--json", "--params", json.dumps(filled)]
+    answer = workshop.person.rye(*words, cwd=workshop.project, **given).json
+    assert expected in json.dumps(answer["data"])
+    assert answer["enforced"]["level"] == "cell"
+    assert answer["enforced"]["project"] == access
+    assert answer["enforced"]["net"] == ("any" if net == ["any"] else sorted(f"{host}:443" for host in hosts))
 
 
 @pytest.mark.network

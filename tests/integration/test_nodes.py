@@ -14,7 +14,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from rye_mcp.verbs.receipts import ReceiptSources, verify_everything
-from tests.worker_world import COUNTER, Pair, bash_tool
+from tests.worker_world import COUNTER, Pair, bash_tool, worker_above
 
 pytestmark = pytest.mark.anyio
 
@@ -153,13 +153,3 @@ async def test_nothing_depends_on_what_time_the_two_machines_think_it_is(pair: P
     async with pair.wired() as wire:
         envelope, _ = await wire.sealed(expires_ms=60_000)
     assert envelope["expires"] == 60_000, "no time of day is in it"
-
-
-def worker_above(pid: int) -> int:
-    """The worker that a process of a run descends from: the nearest ancestor that is `rye worker`."""
-    while pid > 1:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if words[-2:] == [b"worker", b""]:
-            return pid
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    raise AssertionError("expected a worker above, found none")

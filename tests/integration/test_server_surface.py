@@ -244,6 +244,7 @@ async def test_items_and_output_are_resources(workshop: Workshop, mode: Mode) ->
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == [
             "rye://item/{kind}/{+path}",
+            "skill://{name}/{+path}",
             "rye://runs/{id}/{stream}",
             "rye://result/{sha256}",
         ]

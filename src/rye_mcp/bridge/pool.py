@@ -7,11 +7,9 @@ call, after a wait that doubles. At most `MAX_CONNECTIONS` are kept; the one idl
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import os
-import sys
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +17,7 @@ import anyio
 
 from lilux import _loops, _templates
 from lilux._dataclasses import dataclass
+from rye_mcp.apart import beside
 from rye_mcp.bridge.connection import Connection, first_of
 from rye_mcp.bridge.servers import BridgeError, Server
 from rye_mcp.errors import RyeError
@@ -129,7 +128,7 @@ class Pool:
             await connection.serve(idle_s=self._idle_s)
             self._note_end(slot, connection)
 
-        _beside(serve, self._tasks)
+        beside(serve, self._tasks)
         return connection
 
     def _note_end(self, slot: _Slot, connection: Connection) -> None:
@@ -157,21 +156,6 @@ class Pool:
 def _is_past(connection: Connection) -> bool:
     """Whether nothing can be begun with it any more; it may take a while yet to be gone."""
     return connection.over.is_set() or connection.is_ending
-
-
-def _beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) -> None:
-    """Do this in a task of the event loop's own, which knows nothing of the call that it was begun for."""
-
-    async def done() -> None:
-        await work()
-
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        trio.lowlevel.spawn_system_task(done, context=contextvars.copy_context())
-        return
-    task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())
-    tasks.add(task)  # the loop itself holds tasks weakly
-    task.add_done_callback(tasks.discard)
 
 
 async def offered_by(

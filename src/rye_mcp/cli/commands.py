@@ -143,6 +143,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Check that the server works, as a client would start it, and say what to do.",
             SERVERS,
         ),
+        "engine": CommandPlace(
+            "rye_mcp.cli.engine",
+            "engine",
+            "The machines that your calls may run on: engines, their nodes and tools.",
+            SERVERS,
+        ),
         "node": CommandPlace(
             "rye_mcp.cli.node",
             "node",

@@ -57,6 +57,8 @@ Clients and other servers:
   install    Put the MCP server into the configuration of a client.
   doctor     Check that the server works, as a client would start it, and say
              what to do.
+  engine     The machines that your calls may run on: engines, their nodes and
+             tools.
   node       This machine as one that runs calls of other servers: its key,
              and whom it accepts.
   worker     Run calls of servers that were accepted with `rye node accept`,

@@ -69,7 +69,9 @@ IdsOption = Annotated[
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--role", metavar="ROLE", help="Only as tool, runtime, primitive, directive, knowledge or skill."
+        "--role",
+        metavar="ROLE",
+        help="Only as tool, runtime, primitive, engine, directive, knowledge or skill.",
     ),
 ]
 ReplaceOption = Annotated[

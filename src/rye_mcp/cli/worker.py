@@ -11,9 +11,10 @@ __all__ = ["worker"]
 
 
 def worker() -> None:
-    """Run calls of servers that were accepted with `rye node accept`, until standard input ends.
+    """Run sealed calls of accepted servers; an engine starts it.
 
-    An engine of the server starts this, on this machine or over SSH. It says nothing that a person reads.
+    It goes on until its standard input ends, and says nothing that a person reads. Which servers may send
+    calls, `rye node accept` says.
     """
     import anyio
 

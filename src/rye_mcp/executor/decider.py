@@ -6,7 +6,7 @@ again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
@@ -288,8 +288,16 @@ async def _decided(
         *values.notices,
         *pinned.valid.verified.carried.notices,
         *ignored,
+        *_not_enforced(pinned.valid.verified.chain.root),
     )
     return DecidedCall(pinned, values, permissions, caller, timeout, notices, comparison, env, isolation)
+
+
+def _not_enforced(root: ChainElement) -> Iterator[Notice]:
+    """What is said of the machine, and what nothing holds the run to."""
+    if root.metadata.resources is not None:
+        what = f"{root.item_id} says which resources it needs; nothing here limits it to them"
+        yield Notice("resources_not_enforced", what)
 
 
 def granted(

@@ -12,7 +12,7 @@ notices += logged.ended(outcome)
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,10 @@ from typing import Any
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.preparation import PreparedCall
 from rye_mcp.executor.receipt_facts import facts_of, result_digest
-from rye_mcp.executor.results import Outcome
+from rye_mcp.executor.results import Node, Outcome
 from rye_mcp.notices import Notice
 from rye_mcp.receipts.statement import RunFacts
 from rye_mcp.runs.hosts import this_process
@@ -76,17 +77,31 @@ class LoggedCall:
 
     def began(self, call: PreparedCall) -> Notices:
         """Log that the run begins; what should be known about that, and usually nothing."""
-        verified = call.decision.verified
+        return self._began(call.decision, call.environment.variables, sealed=call.sealed)
+
+    def began_elsewhere(self, decided: DecidedCall, node: Node) -> Notices:
+        """Log that the run begins on another machine, of whose environment nothing is known."""
+        self._known["node"] = node.in_words
+        return self._began(decided, (), sealed=False)
+
+    def _began(self, decided: DecidedCall, variables: Iterable[str], *, sealed: bool) -> Notices:
+        verified = decided.verified
         self._begun = time.perf_counter()
         self._known |= {
             "item_id": verified.chain.root.item_id,
             "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
             "signer": verified.root.signer.in_words,
-            "parameters": tuple(call.decision.parameters.values),
-            "sealed": call.sealed,
+            "parameters": tuple(decided.parameters.values),
+            "sealed": sealed,
         }
-        self._facts = facts_of(call, self._facts.agreed)
+        self._facts = facts_of(decided, variables, self._facts.agreed)
         return self._log.append(RunRecord(**self._known, kind=RUNNING, process=this_process()))
+
+    def ended_elsewhere(self, outcome: Outcome, node: Node, *, sealed: bool) -> Notices:
+        """Log how a run on another machine ended; as `began`."""
+        self._known["sealed"] = sealed
+        self._facts = replace(self._facts, node=node.as_dict())
+        return self.ended(outcome)
 
     def ended(self, outcome: Outcome) -> Notices:
         """Log how the run ended; as `began`."""

@@ -26,6 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
+from rye_mcp.executor.elsewhere import Engines, Placed, retried, run_elsewhere
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
@@ -108,11 +109,12 @@ class PrimitiveExecutor:
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool],
         warm: Callable[[], bool] = lambda: False,
+        open_engines: Callable[[], Engines] | None = None,
     ) -> Self:
         """One that is made of parts that are there already.
 
         `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
-        interpreters may wait for calls.
+        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -125,6 +127,7 @@ class PrimitiveExecutor:
             writes_locks=writes_locks,
             warm=warm,
         )
+        executor._open_engines = open_engines
         return executor
 
     def _wire(
@@ -140,6 +143,8 @@ class PrimitiveExecutor:
         warm: Callable[[], bool] = lambda: True,
     ) -> None:
         where = state or state_directory()
+        self._open_engines: Callable[[], Engines] | None = None
+        self._engines: Engines | None = None
         project = None if spaces.project is None else project
         self._project = project
         self._locks = LockfileResolver(
@@ -223,7 +228,12 @@ class PrimitiveExecutor:
             )
             return await self._decider.settled(decided, agreed)
 
-        return await self._done(decide, item_id, caller, watch, agreed)
+        if self._open_engines is None or (watch is not None and watch.observer is not None):
+            return await self._done(decide, item_id, caller, watch, agreed)
+        try:
+            return await self._done(partial(self._here, decide), item_id, caller, watch, agreed)
+        except Placed as placed:
+            return await self._elsewhere(placed, caller, watch or Watch(), agreed)
 
     async def bundle(
         self,
@@ -267,6 +277,39 @@ class PrimitiveExecutor:
             self._preparation.learn(call)
         if call.let_wait is not None:
             call.let_wait()
+        return result
+
+    async def _here(self, decide: Decide) -> DecidedCall:
+        """The same call, if it runs on this machine; `Placed` otherwise."""
+        decided = await decide()
+        if decided.chain.root.metadata.workspace is None or self._open_engines is None:
+            return decided
+        if self._engines is None:
+            self._engines = self._open_engines()
+        reach = await self._engines.fitting(decided)
+        if reach is not None:
+            raise Placed(decided, reach)
+        return decided
+
+    async def _elsewhere(
+        self, placed: Placed, caller: Caller, watch: Watch, agreed: str | None
+    ) -> ExecutionResult:
+        """What comes of a call on another machine; one that may run twice is made again when it is lost."""
+        root = placed.decided.chain.root
+        noticed: tuple[Notice, ...] = ()
+        while True:
+            logged = LoggedCall(self._log, root.item_id, self._project, caller, agreed)
+            live = self._live.begin(logged.run_id)
+            try:
+                async with logged.refusals():
+                    result = await run_elsewhere(placed, logged, _seen_live(watch, live), noticed)
+            finally:
+                self._live.end(live)
+            if result.code != "lost" or not root.metadata.idempotent or noticed:
+                break
+            noticed = (retried(result),)
+        if result.success:
+            await off_loop(partial(self._locks.create, placed.decided.pinned))
         return result
 
     async def _outcome(
@@ -387,6 +430,8 @@ class PrimitiveExecutor:
 
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
+        if self._engines is not None:
+            await self._engines.close()
         await self._primitives.close()
         await self._preparation.close()
         for close in (self._live.close, self._outputs.close, self._results.close, self._log.close):

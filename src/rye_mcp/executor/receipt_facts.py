@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from rye_mcp.errors import printable
 from rye_mcp.executor.chain.builder import Chain, once_a_chain
-from rye_mcp.executor.preparation import PreparedCall
+from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.receipts.statement import Element, RunFacts
 
 __all__ = ["facts_of", "result_digest"]
 
 
-def facts_of(call: PreparedCall, agreed: str | None) -> RunFacts:
+def facts_of(decision: DecidedCall, variables: Iterable[str], agreed: str | None) -> RunFacts:
     """The facts of a call that is about to run."""
-    decision = call.decision
     verified, lock = decision.verified, decision.pinned.lock
     digests = _digests(verified.chain)
     return RunFacts(
@@ -36,7 +36,7 @@ def facts_of(call: PreparedCall, agreed: str | None) -> RunFacts:
         files={printable(path): digest for path, digest in verified.carried.digests.items()},
         lock={"state": lock.state, "sha256": lock.digest},
         parameters=_encoded(decision.parameters.values),
-        variables=tuple(sorted(map(printable, call.environment.variables))),
+        variables=tuple(sorted(map(printable, variables))),
         agreed=agreed,
     )
 

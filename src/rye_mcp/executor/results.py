@@ -28,7 +28,29 @@ from rye_mcp.runs.results import Kept
 if TYPE_CHECKING:
     from rye_mcp.permissions.denials import Denial
 
-__all__ = ["ExecutionResult", "Exit", "Outcome", "read_http", "read_lost", "read_process"]
+__all__ = ["ExecutionResult", "Exit", "Node", "Outcome", "read_http", "read_lost", "read_process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where a run was: the engine by its name, the key of the node, and the run and receipt in its log."""
+
+    engine: str
+    key_id: str
+    run_id: str | None = None
+    receipt: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """A line for a person."""
+        return f"{self.engine} ({self.key_id[:16]})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        known = {"run_id": self.run_id, "receipt": self.receipt}
+        return {"engine": self.engine, "key_id": self.key_id} | {
+            name: value for name, value in known.items() if value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +59,7 @@ class ExecutionResult:
 
     The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
     object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
-    `receipt` is the digest of the run's receipt.
+    `receipt` is the digest of the run's receipt, `node` the other machine that it ran on.
     """
 
     success: bool
@@ -63,6 +85,7 @@ class ExecutionResult:
     denied: Denial | None = None
     kept: tuple[Kept, ...] = ()
     receipt: str | None = None
+    node: Node | None = None
 
     @classmethod
     def of(
@@ -79,6 +102,7 @@ class ExecutionResult:
         metadata: Mapping[str, Any] | None = None,
         duration_ms: float | None = None,
         kept: tuple[Kept, ...] = (),
+        node: Node | None = None,
     ) -> ExecutionResult:
         """The result of a run; `notices` are those of the stages before it."""
         code = outcome.code
@@ -106,6 +130,7 @@ class ExecutionResult:
             denied=outcome.denied,
             kept=kept,
             receipt=receipt,
+            node=node,
         )
 
     @classmethod
@@ -149,6 +174,7 @@ class ExecutionResult:
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
         answer |= {} if self.runtime is None else self.runtime.as_dict()
+        answer |= {} if self.node is None else {"node": self.node.as_dict()}
         answer["usage"] = None if self.usage is None else asdict(self.usage)
         answer |= self._rest(detail=detail)
         return answer

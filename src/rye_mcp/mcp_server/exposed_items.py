@@ -38,6 +38,14 @@ from rye_mcp.mcp_server.answers import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
 from rye_mcp.mcp_server.listings import Listed, entries, names_of, possible_names
 from rye_mcp.mcp_server.logs import facts_of
+from rye_mcp.mcp_server.skills import (
+    SCHEME,
+    prompt_of,
+    prompt_text,
+    read_skill_resource,
+    resource_of,
+    skill_offers,
+)
 from rye_mcp.permissions import Requirement
 from rye_mcp.runs.media_types import media_type_of, text_of
 from rye_mcp.runs.results import PREVIEW_BYTES, is_result_handle
@@ -191,22 +199,28 @@ def _object_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def list_prompts(app: App) -> list[Listed[Prompt]]:
-    """Every directive that passes the gate."""
+    """Every directive and every skill that passes the gate."""
     by_name = _by_name(app)
-    name_of = {offer.item_id: name for name, offer in by_name.items()}
-    return entries(by_name.values(), lambda offer: _prompt(name_of[offer.item_id], offer))
+    name_of = {id(offer): name for name, offer in by_name.items()}
+    return entries(by_name.values(), lambda offer: _prompt(name_of[id(offer)], offer))
 
 
 async def get_prompt(app: App, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-    """The instructions of a directive, filled; RyeError for what is refused."""
+    """The instructions of a directive, filled, or of a skill; RyeError for what is refused."""
     from rye_mcp.verbs.execute import ExecuteRequest, execute
 
     offer = await apart(partial(_find, app, name))
+    if offer.item.file.item_type is ItemType.SKILL:
+        return _prompted(offer, prompt_text(offer.item.file))
     schemas = _arguments_of(offer)
     values = {key: _value_of_text(schemas.get(key, {}), text) for key, text in arguments.items()}
     request = ExecuteRequest(offer.item_id, ItemType.DIRECTIVE, values)
     found = (await execute(request, app.context())).as_dict()
-    content = TextContent(type="text", text=visible_lines(found["instructions"]))
+    return _prompted(offer, visible_lines(found["instructions"]))
+
+
+def _prompted(offer: Offer, text: str) -> GetPromptResult:
+    content = TextContent(type="text", text=text)
     return GetPromptResult(
         description=visible_lines(offer.metadata.description) or None,
         messages=[PromptMessage(role="user", content=content)],
@@ -225,18 +239,22 @@ def _by_name(app: App) -> dict[str, Offer]:
 
     request = OffersRequest(item_type=ItemType.DIRECTIVE)
     found = {offer.item_id: offer for offer in offers(request, app.context()).items}
-    return {name: found[item_id] for name, item_id in names_of(found).items()}
+    by_name = {name: found[item_id] for name, item_id in names_of(found).items()}
+    skills = {offer.item_id: offer for offer in skill_offers(app)}
+    return by_name | {name: skills[each] for name, each in names_of(skills, taken=by_name).items()}
 
 
 def _find(app: App, name: str) -> Offer:
     offer = _by_name(app).get(name)
     if offer is None:
-        what = f"expected a directive that prompts/list names, found {visible(name[:80])!r}"
+        what = f"expected a directive or a skill that prompts/list names, found {visible(name[:80])!r}"
         raise RyeError("item_not_found", what, hint="prompts/list names the prompts")
     return offer
 
 
 def _prompt(name: str, offer: Offer) -> Prompt:
+    if offer.item.file.item_type is ItemType.SKILL:
+        return prompt_of(name, offer)
     inputs = offer.metadata.inputs
     required = inputs.get("required", ()) if isinstance(inputs, Mapping) else inputs or ()
     return Prompt(
@@ -289,6 +307,7 @@ MAX_COMPLETIONS: Final = 100
 """How many values a completion may have, by the protocol."""
 
 _ITEM: Final = "rye://item/{kind}/{+path}"
+_SKILL: Final = "skill://{name}/{+path}"
 _RUN: Final = "rye://runs/{id}/{stream}"
 _RESULT: Final = "rye://result/{sha256}"
 _ADDRESS: Final = re.compile(r"rye://(item|runs)/([^/?#]+)/([^?#]+)")
@@ -301,6 +320,12 @@ TEMPLATES: Final = (
         name="item",
         title="Item",
         description="A verified item: kind is tool, directive, knowledge or skill, path its id.",
+    ),
+    ResourceTemplate(
+        uri_template=_SKILL,
+        name="skill",
+        title="File of a skill",
+        description="A file of a verified skill, byte for byte; SKILL.md first.",
     ),
     ResourceTemplate(
         uri_template=_RUN,
@@ -324,14 +349,16 @@ def address_of(item_type: ItemType, item_id: str) -> str:
 
 
 def list_resources(app: App) -> list[Listed[Resource]]:
-    """All knowledge that passes the gate."""
+    """All knowledge, and the texts of all skills, that pass the gate."""
     from rye_mcp.verbs.offers import OffersRequest, offers
 
     found = offers(OffersRequest(item_type=ItemType.KNOWLEDGE), app.context()).items
-    return entries(found, _resource)
+    return entries((*found, *skill_offers(app)), _resource)
 
 
 def _resource(offer: Offer) -> Resource:
+    if offer.item.file.item_type is ItemType.SKILL:
+        return resource_of(offer)
     return Resource(
         uri=address_of(ItemType.KNOWLEDGE, offer.item_id),
         name=offer.item_id,
@@ -345,9 +372,11 @@ def read_resource(app: App, runs: BackgroundRuns, address: str) -> ReadResourceC
     """Read the resource at an address; RyeError if it is missing or refused."""
     if is_result_handle(address):
         return _kept(app, address)
+    if address.startswith(SCHEME):
+        return read_skill_resource(app, address)
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        what = f"expected {_ITEM}, {_RUN} or {_RESULT}, found {visible(address[:80])!r}"
+        what = f"expected {_ITEM}, {_SKILL}, {_RUN} or {_RESULT}, found {visible(address[:80])!r}"
         raise RyeError("item_not_found", what, hint="resources/templates/list names the addresses")
     kind, first, rest = found[1], unquote(found[2]), unquote(found[3])
     return _item(app, first, rest) if kind == "item" else _run(app, runs, first, rest)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.mcp_server.exposed_items import ExposedTools
     from rye_mcp.mcp_server.file_changes import Beside, FileChanges
+    from rye_mcp.mcp_server.skills import Skill
     from rye_mcp.mcp_server.subscriptions import Announcer, ListName
     from rye_mcp.verbs.offers import Offer
 
@@ -125,7 +126,7 @@ class Listed(Generic[Entry]):
 def entries(offers: Iterable[Offer], make: Callable[[Offer], Entry]) -> list[Listed[Entry]]:
     """The entries of these items, in the order of their ids, without those that are bad."""
     made: list[Listed[Entry]] = []
-    for offer in sorted(offers, key=lambda offer: offer.item_id):
+    for offer in sorted(offers, key=_key_of):
         try:
             entry = make(offer)
             size = _size_of(entry)
@@ -135,9 +136,15 @@ def entries(offers: Iterable[Offer], make: Callable[[Offer], Entry]) -> list[Lis
                 offer.item_id, code, "expected an item that a list can hold, found one that it cannot"
             )
         else:
-            made.append(Listed(offer.item_id, entry, size))
+            made.append(Listed(_key_of(offer), entry, size))
     left_out = _longest(made)
     return [each for each in made if each.item_id not in left_out]
+
+
+def _key_of(offer: Offer) -> str:
+    """What an entry is called in its list: a skill may have the id of another item, in lists of both."""
+    is_skill = offer.item.file.item_type is ItemType.SKILL
+    return f"skill:{offer.item_id}" if is_skill else offer.item_id
 
 
 def page_of(listed: Sequence[Listed[Entry]], cursor: str | None, name: str) -> tuple[list[Entry], str | None]:
@@ -225,8 +232,12 @@ class Listings:
         return await self._made("prompts", app)
 
     async def resources(self, app: App) -> list[Listed[Resource]]:
-        """The knowledge."""
+        """The knowledge, and the texts of skills."""
         return await self._made("resources", app)
+
+    async def skills(self, app: App) -> list[Listed[Skill]]:
+        """The entries of skills."""
+        return await self._made("skills", app)
 
     def watch(self, app: App) -> None:
         """Tell of changes of this project from now on."""
@@ -264,20 +275,33 @@ def _made_of(make: Make, app: App) -> tuple[list[Listed[Any]], str]:
 
 def _makers(native: ExposedTools) -> dict[ListName, Make]:
     from rye_mcp.mcp_server.exposed_items import list_prompts, list_resources
+    from rye_mcp.mcp_server.skills import list_skills
 
-    return {"tools": native.listed, "prompts": list_prompts, "resources": list_resources}
+    return {
+        "tools": native.listed,
+        "prompts": list_prompts,
+        "resources": list_resources,
+        "skills": list_skills,
+    }
 
 
 def _addresses(app: App, paths: frozenset[Path]) -> set[str]:
     """The addresses of the items that changed."""
     from rye_mcp.mcp_server.exposed_items import address_of
+    from rye_mcp.mcp_server.skills import address_in
 
     found: set[str] = set()
     for space in app.spaces.accessible():
         for path in paths:
+            if not path.is_relative_to(space.root):
+                continue
+            kind, *parts = path.relative_to(space.root).parts or ("",)
+            if kind == ItemType.SKILL.directory and len(parts) > 1:
+                found |= {address_in(parts[0], "/".join(parts[1:])), address_of(ItemType.SKILL, parts[0])}
+                continue
             try:
-                item_type, item_id, _ = parse_relative_path(path.relative_to(space.root).as_posix())
-            except (ValueError, RyeError):
+                item_type, item_id, _ = parse_relative_path("/".join((kind, *parts)))
+            except RyeError:
                 continue
             found.add(address_of(ItemType(item_type), item_id))
     return found

@@ -64,6 +64,7 @@ from rye_mcp.mcp_server.requests import (
     teller_of,
     trace_of_call,
 )
+from rye_mcp.mcp_server.skills import SkillsExtension
 from rye_mcp.mcp_server.subscriptions import Announcer, SubscriptionHandlers
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class RyeServer(MCPServer[None]):
             version=version,
             lifespan=self._living,
             subscriptions=bus,
+            extensions=[skills := SkillsExtension()],
             middleware=[begin_once, agree_on_a_revision_without_batches, in_its_turn],
             request_state_security=RequestStateSecurity(
                 keys=state_keys or [os.urandom(32)], ttl=QUESTION_LIFETIME_S
@@ -125,6 +127,7 @@ class RyeServer(MCPServer[None]):
         self._confirm = confirm
         self._announcing = Announcer(bus, self._runs.beside)
         self._listings = Listings(self._native, self._announcing, self._changes, self._runs.beside)
+        skills.serve(self._apps, self._listings)
         self._lives = 0
         self._add_handlers()
 

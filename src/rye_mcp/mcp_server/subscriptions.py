@@ -95,7 +95,7 @@ def _connection_of(session: Any) -> Any:
     return session._connection
 
 
-ListName = Literal["tools", "prompts", "resources"]
+ListName = Literal["tools", "prompts", "resources", "skills"]
 
 Work = Callable[[], Awaitable[None]]
 """Work that is started without waiting for it."""
@@ -125,6 +125,7 @@ class _Told:
             "tools": self.session.send_tool_list_changed,
             "prompts": self.session.send_prompt_list_changed,
             "resources": self.session.send_resource_list_changed,
+            "skills": self.session.send_resource_list_changed,  # the extension has no notice of its own
         }
         try:
             while self._pending:
@@ -161,6 +162,7 @@ class Announcer:
             "tools": ToolsListChanged,
             "prompts": PromptsListChanged,
             "resources": ResourcesListChanged,
+            "skills": ResourcesListChanged,
         }
         await self._bus.publish(events[listed]())
         for each in self._told.values():

@@ -26,6 +26,18 @@ from rye_mcp.metadata._forms import (
     one_of,
     text,
 )
+from rye_mcp.metadata._placing import (
+    PLACEMENT_FORM,
+    RESOURCES_FORM,
+    WORKSPACE_FORM,
+    Engine,
+    Placement,
+    Resources,
+    placing_problems,
+    read_engine,
+    read_placement,
+    read_resources,
+)
 from rye_mcp.metadata._raw import Issues, Raw, Way
 from rye_mcp.metadata._warm import WARM_FORM, Warm, read_warm
 from rye_mcp.permissions import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, Permissions, read_needs, read_permissions
@@ -48,6 +60,7 @@ __all__ = [
 TOOL_TYPES: Final = (
     "primitive",
     "runtime",
+    "engine",
     "tool",
     "library",
     "script",
@@ -66,7 +79,7 @@ TOOL_TYPES: Final = (
     "http",
     "mcp",
 )
-"""Values of `tool_type`. The first two have a meaning of their own; all others are tools."""
+"""Values of `tool_type`. The first three have a meaning of their own; all others are tools."""
 
 DEFAULT_VERSION: Final = "0.0.0"
 """The version of an item that names none."""
@@ -120,6 +133,12 @@ class ItemMetadata:
     limits: Mapping[str, int] | None = None
     """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
+    workspace: str | None = None
+    """`none` for a tool that may run on another machine, since it needs nothing of the project."""
+    resources: Resources | None = None
+    placement: Placement | None = None
+    idempotent: bool | None = None
+    """Whether it may run again when nobody knows what came of it."""
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
     tags: tuple[str, ...] = ()
@@ -145,6 +164,16 @@ class ItemMetadata:
     def is_runtime(self) -> bool:
         """Whether it runs others rather than being run."""
         return self.tool_type == "runtime"
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether it says where other tools run."""
+        return self.tool_type == "engine"
+
+    @property
+    def engine(self) -> Engine:
+        """What an engine says of itself."""
+        return read_engine(self.config or {})
 
     @property
     def is_run(self) -> bool:
@@ -175,6 +204,8 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
             checked[name] = value if known.read is None else known.read(value)
     _check_roles(raw, file, issues)
     _check_calling(checked, raw, issues)
+    for name, problem in placing_problems(raw.values, checked):
+        issues.add(problem, raw.lines.get(name), name)
     checked.setdefault("name", file.item_id.rpartition("/")[2])
     checked.setdefault("description", (raw.description or "")[:MAX_TEXT])
     return ItemMetadata(declares_executor="executor_id" in raw.values, extra=extra, **checked)
@@ -219,7 +250,7 @@ def _executor_problem(values: Mapping[str, Any]) -> str | None:
         return (
             f"expected null for a primitive, found {executor!r}" if declared else "expected null, found none"
         )
-    if executor is not None:
+    if executor is not None or tool_type == "engine":
         return None
     if tool_type == "runtime":
         return "expected the id of a primitive, found none"
@@ -333,7 +364,7 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         "category": Field(_TEXT, "A group that it belongs to, such as media/video."),
         "tool_type": Field(
             one_of(*TOOL_TYPES),
-            "primitive and runtime have a special meaning; all others are tools.",
+            "primitive, runtime and engine have a special meaning; all others are tools.",
             tools_only=True,
         ),
         "executor_id": Field(
@@ -387,6 +418,21 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         "annotations": Field(
             mapping({"title": _TEXT.about("A title."), **dict.fromkeys(HINTS, flag())}),
             "What clients are told of a tool.",
+        ),
+        "workspace": Field(
+            WORKSPACE_FORM,
+            "none: it needs nothing of the project, and may run on another machine.",
+            tools_only=True,
+        ),
+        "resources": Field(
+            RESOURCES_FORM,
+            "What it needs of the machine; an engine has to offer it.",
+            tools_only=True,
+            read=read_resources,
+        ),
+        "placement": Field(PLACEMENT_FORM, "Which engines will do.", tools_only=True, read=read_placement),
+        "idempotent": Field(
+            flag(), "Whether it may run again when nobody knows what came of it.", tools_only=True
         ),
         "runs_given_code": Field(
             flag(),

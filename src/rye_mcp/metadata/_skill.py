@@ -15,7 +15,7 @@ from rye_mcp.items import SKILL_TEXT, ItemFile
 from rye_mcp.metadata._fields import DEFAULT_VERSION, ItemMetadata, is_version
 from rye_mcp.metadata._raw import Issues, Raw, Unreadable
 from rye_mcp.metadata._yaml import has_front_matter, markdown_body, read_front_matter
-from rye_mcp.visible import find_hidden
+from rye_mcp.visible import find_hidden, with_texts
 
 __all__ = ["front_matter", "read_skill_metadata", "skill_body", "skill_text"]
 
@@ -80,6 +80,8 @@ def read_skill_metadata(file: ItemFile, issues: Issues, *, whole: bool) -> ItemM
         return ItemMetadata(name=file.item_id)
     raw = read_front_matter(text, issues, places=whole)
     _check(raw, file, issues)
+    if whole:
+        _require_seen(raw, issues)
     values = {name: value for name, value in raw.values.items() if isinstance(value, str)}
     return ItemMetadata(
         name=file.item_id,
@@ -92,6 +94,19 @@ def read_skill_metadata(file: ItemFile, issues: Issues, *, whole: bool) -> ItemM
 def _version_in(metadata: Any) -> str:
     found = metadata.get("version") if isinstance(metadata, dict) else None
     return found if isinstance(found, str) and is_version(found) else DEFAULT_VERSION
+
+
+def _require_seen(raw: Raw, issues: Issues) -> None:
+    """Values are told as they are: what hides behind an escape of YAML is wrong, too."""
+
+    def look(text: str) -> str:
+        if find_hidden(text) is not None:
+            issues.add(f"{name}: expected characters that can be seen, found an escape of others", line, name)
+        return text
+
+    for name, value in raw.values.items():
+        line = raw.lines.get(name)
+        with_texts(value, look)
 
 
 def _check(raw: Raw, file: ItemFile, issues: Issues) -> None:

@@ -44,6 +44,9 @@ ENDING_S: Final = 5.0
 GRACE_S: Final = 0.5
 """How long a worker may take to end by itself once nothing more comes."""
 
+IDLE_S: Final = 600.0
+"""How long a worker is kept that nobody uses."""
+
 _GOOD_FOR_MS: Final = 60_000
 _MAX_STDERR_BYTES: Final = 4096
 _SHOWN_CHARACTERS: Final = 500
@@ -74,6 +77,7 @@ class Link:
         environment: Mapping[str, str],
         give_up_s: float = GIVE_UP_S,
         ping_s: float = PING_S,
+        idle_s: float = IDLE_S,
     ) -> None:
         self.name = name
         self.hello: Hello | None = None
@@ -82,7 +86,8 @@ class Link:
         self._nodes = frozenset(nodes)
         self._submitter = submitter
         self._environment = dict(environment)
-        self._give_up_s, self._ping_s = give_up_s, ping_s
+        self._give_up_s, self._ping_s, self._idle_s = give_up_s, ping_s, idle_s
+        self._used = 0
         self._frames = FrameDecoder()
         self._calls: dict[str, _Sent] = {}
         self._ready = anyio.Event()
@@ -99,7 +104,7 @@ class Link:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._converse)
-                await self._closing.wait()
+                await self._until_closed()
                 if self._dialogue is not None:
                     self._dialogue.end_input()
                 with anyio.move_on_after(GRACE_S):
@@ -107,6 +112,15 @@ class Link:
                 group.cancel_scope.cancel()
         finally:
             self._end()
+
+    async def _until_closed(self) -> None:
+        """Wait until it is closed; it closes itself when nobody has used it for long."""
+        while not self._closing.is_set():
+            used = self._used
+            with anyio.move_on_after(self._idle_s):
+                await self._closing.wait()
+            if used == self._used and not self._calls:
+                self.close()
 
     def close(self) -> None:
         """Have it end, with all that it runs."""
@@ -124,6 +138,7 @@ class Link:
 
     async def ready(self) -> Hello:
         """The worker, once it has said who it is; RyeError `engine_unreachable` when that is nobody."""
+        self._used += 1
         with anyio.move_on_after(HELLO_S):
             await self._ready.wait()
         if self.hello is None or self.is_past:
@@ -184,7 +199,7 @@ class Link:
         hello = await self.ready()
         age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
         envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)
-        call = self._calls[run_id] = _Sent(channel, watch, anyio.current_time())
+        call = self._calls[run_id] = _Sent(channel, watch, time.monotonic())
         try:
             self._send(envelope)
             self._tell(call, message({"op": "bundle"}, bundle))
@@ -204,7 +219,7 @@ class Link:
             with anyio.move_on_after(self._ping_s):
                 await call.done.wait()
                 return
-            silent = anyio.current_time() - call.heard
+            silent = time.monotonic() - call.heard
             if silent >= self._give_up_s:
                 what = f"expected an answer of the worker {self.name}, found silence for {silent:.0f} s"
                 call.answer = self._lost(call, what)
@@ -278,7 +293,7 @@ class Link:
         try:
             data = call.channel.open(number, payload)
             if data:
-                call.heard = anyio.current_time()
+                call.heard = time.monotonic()
             for header, body in call.incoming.feed(data):
                 self._obey(call, header, body)
         except RyeError as exc:

@@ -18,7 +18,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below
 from rye_mcp.permissions._value import Access, Permissions, Requirement
 
-__all__ = ["GUARDED", "MASKED", "OF_GIT", "PACKAGED", "Facts", "Plan", "plan"]
+__all__ = ["DOTENV", "GUARDED", "MASKED", "OF_GIT", "PACKAGED", "Facts", "Plan", "plan"]
 
 GUARDED: Final = (
     ".git",
@@ -29,6 +29,21 @@ GUARDED: Final = (
     ".cursor",
     ".mcp.json",
     ".envrc",
+    ".amazonq",
+    ".codex",
+    ".continue",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".fleet",
+    ".gemini",
+    ".junie",
+    ".kiro",
+    ".opencode",
+    ".roo",
+    ".windsurf",
+    ".zed",
+    "opencode.json",
+    "opencode.jsonc",
 )
 """Names that stay read-only in a writable project, because other programs run these files."""
 
@@ -50,7 +65,14 @@ PACKAGED: Final = (
 )
 """Names that stay read-only without `uses: packages`: interpreters, packages, files that choose them."""
 
-MASKED: Final = (".env",)
+DOTENV: Final = ".env"
+MASKED: Final = (
+    DOTENV,
+    ".env.local",
+    ".env.development.local",
+    ".env.production.local",
+    ".env.test.local",
+)
 """Files of a project that no tool sees: secrets of the person."""
 
 OF_GIT: Final = ("config", "config.worktree", "commondir", "hooks")

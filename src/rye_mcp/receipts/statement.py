@@ -58,7 +58,8 @@ class RunFacts:
 
     `files` are those that the tool brings along, path → SHA-256. `lock` says how the chain compares with its
     lockfile. `variables` are names. `agreed` is the mark of what a person agreed to. `result` is the SHA-256
-    of the data, for what is no program and has no output.
+    of the data, for what is no program and has no output. `node` says on which other machine it ran, and
+    what that says of the run.
     """
 
     elements: tuple[Element, ...] = ()
@@ -68,6 +69,7 @@ class RunFacts:
     variables: tuple[str, ...] = ()
     agreed: str | None = None
     result: str | None = None
+    node: Mapping[str, Any] | None = None
 
 
 def statement(
@@ -165,4 +167,5 @@ def _reported(row: Mapping[str, Any], facts: RunFacts, server: str) -> dict[str,
         "caller": row["caller"],
         "client": row.get("client"),
         "server": server,
+        **({} if facts.node is None else {"ran_on": dict(facts.node)}),
     }

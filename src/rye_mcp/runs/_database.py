@@ -41,13 +41,14 @@ _STEPS: Final = (
     ("ALTER TABLE runs ADD COLUMN enforced TEXT",),
     chain.STEP,
     ("ALTER TABLE runs ADD COLUMN runtime TEXT",),
+    ("ALTER TABLE runs ADD COLUMN node TEXT",),
 )
 """The steps from each version of the file to the next. A new file takes all of them."""
 
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
 
-_WIDTHS: Final = (0, 18, 22, 23, 23, len(COLUMNS))
+_WIDTHS: Final = (0, 18, 22, 23, 23, 24, len(COLUMNS))
 """How many columns of a record each version has."""
 
 MAX_KEPT_ROWS: Final = 100_000

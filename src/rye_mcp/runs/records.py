@@ -69,7 +69,8 @@ class RunRecord:
     that an agent came with. The time at which a run began is in its id. `parent` is the run that asked for
     this one. `digests` has the SHA-256 of all that was written to each stream, `stderr_end` the last of
     standard error of a failure. `process` looks after an unfinished run. `enforced` is what
-    was enforced of its permissions. `runtime` is `warm`, or `cold` and the word for why.
+    was enforced of its permissions. `runtime` is `warm`, or `cold` and the word for why. `node` is the other
+    machine that it ran on, in words.
     """
 
     run_id: str
@@ -96,6 +97,7 @@ class RunRecord:
     process: str | None = None
     enforced: Mapping[str, Any] | None = None
     runtime: str | None = None
+    node: str | None = None
 
     @property
     def status(self) -> str:
@@ -133,6 +135,7 @@ class RunRecord:
             "client": self.client,
             "parent": self.parent,
             "sha256": dict(self.digests),
+            **({} if self.node is None else {"node": self.node}),
         }
 
 
@@ -173,6 +176,7 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
         record.process,
         None if record.enforced is None else msgspec.json.encode(record.enforced).decode(),
         record.runtime,
+        None if record.node is None else _short(record.node),
     )
 
 

@@ -17,6 +17,7 @@ _PLURALS = {
     Role.TOOL: "tools",
     Role.RUNTIME: "runtimes",
     Role.PRIMITIVE: "primitives",
+    Role.ENGINE: "engines",
     Role.DIRECTIVE: "directives",
     Role.KNOWLEDGE: "knowledge",
     Role.SKILL: "skills",

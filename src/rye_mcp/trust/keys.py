@@ -6,7 +6,6 @@ refused, with the command that fixes it. A private key is in no message and no r
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -249,6 +248,8 @@ class KeyRing:
 
 def _user_name() -> str:
     """The name of this user, for documents that name no owner."""
+    import getpass
+
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

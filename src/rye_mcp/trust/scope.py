@@ -23,6 +23,7 @@ class Role(StrEnum):
     TOOL = "tool"
     RUNTIME = "runtime"
     PRIMITIVE = "primitive"
+    ENGINE = "engine"
     DIRECTIVE = "directive"
     KNOWLEDGE = "knowledge"
     SKILL = "skill"

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "29ecc34b2157ef369d3a4808834b97e25ca855b7eea39657d1472e60a4c3bf5e"
+MANIFEST_SHA256: Final = "69ee899adc75ee34dba27493789721b0ebf09177a1207c0a39ce200cd1bdf672"

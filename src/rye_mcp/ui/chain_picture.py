@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 from rye_mcp.permissions import sentence
+from rye_mcp.ui.wall_picture import wall
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
 
@@ -34,7 +35,9 @@ def as_svg(explanation: Explanation) -> str:
     """The picture as one SVG document."""
     notes = list(_notes(explanation))
     cards = len(explanation.chain)
-    height = 2 * _MARGIN + cards * _CARD + (cards - 1) * _GAP + 22 * len(notes) + (10 if notes else 0)
+    above = 2 * _MARGIN + cards * _CARD + (cards - 1) * _GAP + 22 * len(notes) + (10 if notes else 0)
+    walls, room = _wall(explanation, above)
+    height = above + room
     title = f"The chain of {explanation.item_id}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
@@ -52,7 +55,15 @@ def as_svg(explanation: Explanation) -> str:
         y += _CARD
     for number, (text, colour) in enumerate(notes):
         lines.append(_text(_MARGIN + 6, y + 26 + 22 * number, text, colour, "small"))
-    return "\n".join([*lines, "</svg>", ""])
+    return "\n".join([*lines, *walls, "</svg>", ""])
+
+
+def _wall(explanation: Explanation, top: int) -> tuple[list[str], int]:
+    """Draw the doors of the tool, and say how much room they take."""
+    if explanation.call is None:
+        return [], 0
+    lines, height = wall(explanation.call.permissions, explanation.item_id, top, _text)
+    return lines, height + _MARGIN if lines else 0
 
 
 def as_mermaid(explanation: Explanation) -> str:

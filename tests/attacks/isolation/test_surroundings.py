@@ -15,6 +15,9 @@ from tests.attacks.isolation.world import World
 LANDLOCK = 444
 SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
 OPEN_TREE = 428
+ALWAYS_OPEN = ("metadata_outside", "cmdlines")
+"""What walls never close."""
+
 NO_POWER = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
 OWN_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
 
@@ -49,6 +52,43 @@ def test_without_landlock_a_cell_is_whole_and_walls_are_nothing(world: World) ->
     assert "Landlock" in walls["reason"]
     refused = true(world, around, tier="walls", require="walls")
     assert (refused["kind"], refused["error"]["code"]) == ("spawn_failed", "isolation_unavailable")
+
+
+OLDER = [
+    (5, ["signals"], ["abstract_sockets"]),
+    (4, ["device_ioctls", "signals"], ["abstract_sockets"]),
+    (2, ["truncate", "device_ioctls", "signals"], ["abstract_sockets"]),
+]
+"""Versions of Landlock, and what they leave open in walls and in a cell that shares the network."""
+
+
+@pytest.mark.parametrize(("version", "in_walls", "in_cell"), OLDER)
+def test_an_older_landlock_leaves_open_what_it_says(
+    world: World, version: int, in_walls: list[str], in_cell: list[str]
+) -> None:
+    around = [world.ways, "older", str(version)]
+    assert world.probe(around)["landlock"] == version
+    walls = true(world, around, tier="walls", require="walls")["enforced"]
+    assert walls["level"] == "walls"
+    assert [name for name in walls["unenforced"] if name not in ALWAYS_OPEN] == in_walls
+    cell = true(world, around, tier="cell", require="cell", net="any")["enforced"]
+    assert (cell["level"], cell["unenforced"]) == ("cell", in_cell)
+
+
+@pytest.mark.parametrize(("version", "are_told_apart"), [(4, True), (3, False)])
+def test_ports_are_told_apart_or_refused_where_that_is_required(
+    world: World, version: int, are_told_apart: bool
+) -> None:
+    around = [world.ways, "older", str(version)]
+    ports: dict[str, Any] = {"tier": "walls", "net": {"ports": [443]}}
+    enforced = true(world, around, **ports)["enforced"]
+    assert enforced["net"] == ({"ports": [443]} if are_told_apart else "any")
+    assert ("ports" in enforced["unenforced"]) != are_told_apart
+    required = true(world, around, **ports, require="walls")
+    assert (required["error"] is None) == are_told_apart
+    assert are_told_apart or required["error"]["code"] == "isolation_unavailable"
+    # Without any network there is nothing to be told apart.
+    assert true(world, around, tier="walls", require="walls")["enforced"]["net"] == "none"
 
 
 def test_without_seccomp_nothing_is_enforced(world: World) -> None:

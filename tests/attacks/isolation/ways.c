@@ -446,7 +446,42 @@ static int without(unsigned number, char **command) {
     return 2;
 }
 
+/* Runs a command for which Landlock is of an older version: who asks which one it is gets this answer. */
+static int older(unsigned version, char **command) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    int told[2], listener, status;
+    if (pipe(told) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 2;
+    /* Descriptors are shared until the command is executed. */
+    pid_t child = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+        if (listener < 0 || write(told[1], &listener, sizeof listener) < 0) _exit(2);
+        execv(command[0], command);
+        _exit(2);
+    }
+    if (child < 0 || read(told[0], &listener, sizeof listener) != sizeof listener) return 2;
+    for (;;) {
+        struct pollfd watched = {listener, POLLIN, 0};
+        struct seccomp_notif call = {0};
+        struct seccomp_notif_resp answer = {0};
+        if (poll(&watched, 1, -1) < 0 || !(watched.revents & POLLIN)) break;
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call)) continue;
+        answer.id = call.id;
+        if (call.data.args[2] & 1) answer.val = version;
+        else answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    }
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+
 int main(int count, char **arguments) {
+    if (count > 3 && !strcmp(arguments[1], "older")) return older(atoi(arguments[2]), arguments + 3);
     if (count > 3 && !strcmp(arguments[1], "without")) return without(atoi(arguments[2]), arguments + 3);
     if (count == 2 && !strcmp(arguments[1], "euid")) return geteuid() == getuid();
     if (count < 4) return 2;

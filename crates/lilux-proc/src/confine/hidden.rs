@@ -1,4 +1,4 @@
-//! What of `/etc` a tool of root's may not read: root owns it, and a mount cannot take that away.
+//! Files of `/etc` that are not for everybody: root may read them, and so may members of a group, but none of their tools.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
 
 /// A mode that was changed, and nothing else, is noticed after so long.
 const OLD: Duration = Duration::from_secs(60);
@@ -48,19 +50,24 @@ thread_local! {
 
 /// What is masked in every cell, and of a cell without a resolver of its own the file that names those of the machine.
 pub fn of_system(root: bool, user_namespace: bool, resolver: Option<Vec<u8>>) -> Vec<Hidden> {
-    let mut hidden = if root { in_etc() } else { Vec::new() };
+    let mut hidden = in_etc(root);
     let ssh = user_namespace.then(|| SSH.as_bytes().to_vec());
     hidden.extend(ssh.into_iter().chain(resolver).filter_map(|path| Hidden::here(&path)));
     hidden
 }
 
+/// Whether a user who is not root may read more of `/etc` than everybody.
+pub fn is_trusted_with_etc() -> bool {
+    !in_etc(false).is_empty()
+}
+
 /// Remembered for as long as no directory has changed.
-fn in_etc() -> Vec<Hidden> {
+fn in_etc(root: bool) -> Vec<Hidden> {
     LAST.with_borrow_mut(|last| {
         if let Some(walk) = last.as_ref().filter(|walk| walk.holds()) {
             return walk.hidden.clone();
         }
-        let walk = Walk::through("/etc");
+        let walk = Walk::through("/etc", root);
         let hidden = walk.hidden.clone();
         *last = Some(walk);
         hidden
@@ -68,7 +75,8 @@ fn in_etc() -> Vec<Hidden> {
 }
 
 impl Walk {
-    fn through(root: &str) -> Self {
+    /// What others may not read, as far as this user can: root always can.
+    fn through(root: &str, is_root: bool) -> Self {
         let mut walk = Self {
             at: Instant::now(),
             looked: Cell::new(Instant::now()),
@@ -84,6 +92,9 @@ impl Walk {
                 let (path, mode) = (entry.path(), found.mode());
                 let open_to_others = if found.is_dir() { mode & 0o005 == 0o005 } else { mode & 0o004 != 0 };
                 if found.is_symlink() {
+                    continue;
+                }
+                if !open_to_others && !is_root && !is_reached(&path, found.is_dir()) {
                     continue;
                 }
                 if !open_to_others {
@@ -111,6 +122,11 @@ impl Walk {
     }
 }
 
+fn is_reached(path: &Path, is_directory: bool) -> bool {
+    let ways: &[Access] = if is_directory { &[Access::READ_OK, Access::EXEC_OK] } else { &[Access::READ_OK] };
+    ways.iter().any(|way| access(path, *way).is_ok())
+}
+
 fn changed(path: &Path) -> Changed {
     fs::metadata(path).map(|found| (found.ctime(), found.ctime_nsec())).unwrap_or_default()
 }
@@ -131,7 +147,7 @@ mod tests {
         fs::write(root.join("open/plain"), "p").expect("is written");
         close("open/secret", 0o640);
         close("open/closed", 0o750);
-        let walk = Walk::through(root.to_str().expect("is UTF-8"));
+        let walk = Walk::through(root.to_str().expect("is UTF-8"), false);
         let named = |each: &Hidden| (each.path[root.as_os_str().len()..].to_vec(), each.is_directory);
         let mut names: Vec<_> = walk.hidden.iter().map(named).collect();
         names.sort_unstable();

@@ -34,8 +34,8 @@ pub const SYSTEM: &[&str] = &[
 ];
 /// What every program may use.
 pub const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-/// Of `/etc`, what root's tools may read where nothing can be hidden inside what they may read. Root owns the rest, and so could
-/// read keys and passwords in it.
+/// Of `/etc`, what tools may read where nothing can be hidden inside what they may read, if their user may read more than
+/// everybody: as root, or in a group, it could read keys and passwords in the rest.
 const ETC: &[&str] = &[
     "/etc/passwd",
     "/etc/group",

@@ -362,4 +362,6 @@ def role_in_metadata(metadata: ItemMetadata) -> Role:
     """Return the role in a chain of a tool with this metadata."""
     if metadata.is_primitive:
         return Role.PRIMITIVE
+    if metadata.is_engine:
+        return Role.ENGINE
     return Role.RUNTIME if metadata.is_runtime else Role.TOOL

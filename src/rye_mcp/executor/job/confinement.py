@@ -25,7 +25,7 @@ from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
 from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
-from rye_mcp.permissions.planning import MASKED, Facts, plan
+from rye_mcp.permissions.planning import DOTENV, Facts, plan
 from rye_mcp.trust.approvals import git_directories
 from rye_mcp.trust.directories import KEPT_BY_TOOLS, cache_of, home_of
 from rye_mcp.trust.scope import SignerKind
@@ -172,7 +172,11 @@ class Confinement:
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
         protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
-        policy = replace(policy, protect=[each for each in protected if not os.path.islink(each)])  # noqa: PTH114
+        policy = replace(
+            policy,
+            protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
+            mask=list(dict.fromkeys(_behind_links(policy.mask, shown))),
+        )
         call = replace(process.call, policy=policy, env={**process.call.env, **variables})
         missing = self._missing(permissions, protected, repository, around)
         return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
@@ -208,9 +212,8 @@ class Confinement:
         def watched(now: Around) -> tuple[str, ...]:
             return (*now.nested, *(now.packages if with_packages else ()))
 
-        masked = (f"{self._project}/{name}" for name in MASKED)
         return Missing.among(
-            (*protected, *masked),
+            (*protected, f"{self._project}/{DOTENV}"),
             self._trash_place(),
             look=lambda: watched(self._surroundings.look(repository)),
             known=watched(around),
@@ -332,6 +335,16 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
 def _with_target(path: str) -> tuple[str, ...]:
     """A protected path and, of a link, what it leads to: that is made read-only in its place."""
     return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
+
+
+def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
+    """Yield masked paths; of a link, what it leads to, unless that is nothing or all that a tool sees."""
+    for path in masked:
+        real = os.path.realpath(path)
+        if not os.path.islink(path):  # noqa: PTH114
+            yield path
+        elif os.path.lexists(real) and not _holds_any(real, shown):
+            yield real
 
 
 def _holds_any(place: str, others: Iterable[str]) -> bool:

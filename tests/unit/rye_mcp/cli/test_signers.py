@@ -46,8 +46,8 @@ def test_an_answer_that_is_not_understood_decides_nothing(answer: str) -> None:
             Scope(),
             Origin.USER,
             SignerKind.PERSON,
-            "tools, runtimes, primitives, directives, knowledge, skills of every project and of yours, "
-            "any id",
+            "tools, runtimes, primitives, engines, directives, knowledge, skills of every "
+            "project and of yours, any id",
         ),
         (
             Scope(),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
-from rye_mcp.metadata import PYTHON_NAMES, Warm, examine, parse_metadata
+from rye_mcp.metadata import PYTHON_NAMES, Placement, Resources, Warm, examine, parse_metadata
 from rye_mcp.permissions import Permissions
 from tests.metadata_helpers import issues_of, item, messages_of
 
@@ -81,12 +81,19 @@ def test_every_name_of_the_table_is_read() -> None:
         "limits": {"calls": 3},
         "warm": {"prepare": "python", "keep": 3},
         "child_constraints": {"min_version": "1.0"},
+        "workspace": "none",
+        "resources": {"cpu": 2, "memory": "4GiB", "gpu": 1},
+        "placement": {"labels": {"accel": "a100"}, "required": True},
+        "idempotent": True,
     }
     source = "".join(f"{name} = {values.get(field, {field: 1})!r}\n" for name, field in PYTHON_NAMES.items())
     metadata = parse_metadata(item(source))
     assert metadata.needs == Permissions(read=frozenset(["/opt/x"]))
     assert metadata.warm == Warm("python", keep=3)
-    for field in set(PYTHON_NAMES.values()) - {"tags", "author", "examples", "permissions", "needs", "warm"}:
+    assert metadata.resources == Resources(2, 4 << 30, 1)
+    assert metadata.placement == Placement(frozenset({("accel", "a100")}), required=True)
+    others = {"tags", "author", "examples", "permissions", "needs", "warm", "resources", "placement"}
+    for field in set(PYTHON_NAMES.values()) - others:
         assert getattr(metadata, field) == values.get(field, {field: 1}), field
     assert metadata.tags == ("t",)
     assert metadata.permitted_env == ("API_KEY",)

@@ -133,6 +133,16 @@ def test_nobody_signs_a_character_that_hides_in_skill_md() -> None:
         examine(file)
 
 
+@pytest.mark.parametrize(
+    "front", ['license: "a\\u202eb"\n', 'metadata: {a: "\\u200b"}\n', '"metadata": {"\\u2060": b}\n']
+)
+def test_nobody_signs_an_escape_that_hides_in_a_value(front: str) -> None:
+    file = _skill(_GOOD + front)
+    assert parse_metadata(file).name == "brew-tea"
+    with pytest.raises(RyeError, match="found an escape"):
+        examine(file)
+
+
 def test_fields_of_tools_mean_nothing_in_a_skill() -> None:
     with pytest.raises(RyeError, match="executor_id: expected one of"):
         parse_metadata(_skill(_GOOD + "executor_id: rye/core/runtimes/python_runtime\n"))

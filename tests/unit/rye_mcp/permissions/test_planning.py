@@ -10,7 +10,7 @@ from hypothesis import given
 
 from lilux.primitives.subprocess import Bind, Hosts
 from rye_mcp.permissions import UNCONFINED, Access, Permissions, read_permissions
-from rye_mcp.permissions.planning import GUARDED, PACKAGED, Facts, Plan, plan
+from rye_mcp.permissions.planning import GUARDED, MASKED, PACKAGED, Facts, Plan, plan
 from tests.permission_strategies import anything
 from tests.trust_world import refused
 
@@ -57,7 +57,7 @@ def test_a_project_that_is_read() -> None:
     assert policy.read == sorted([*OWN, PROJECT])
     assert PROJECT not in policy.write
     assert policy.protect == []
-    assert policy.mask == [f"{PROJECT}/.env"]
+    assert policy.mask == [f"{PROJECT}/{name}" for name in MASKED]
     assert policy.require == "walls"
 
 
@@ -66,7 +66,7 @@ def test_in_a_project_that_is_written_what_others_run_stays_as_it_is() -> None:
     assert policy.write == [PROJECT, "/state/run/1/scratch"]
     assert policy.read == OWN
     assert policy.protect == [f"{PROJECT}/{name}" for name in (*GUARDED, *PACKAGED)]
-    assert policy.mask == [f"{PROJECT}/.env"]
+    assert policy.mask == [f"{PROJECT}/{name}" for name in MASKED]
 
 
 def test_git_is_opened_but_for_what_it_runs() -> None:

@@ -85,7 +85,7 @@ def test_there_is_no_room_for_values_environments_and_output(log: RunLog) -> Non
     assert {each.name for each in fields(RunRecord)} == {
         *("run_id", "item_id", "item_type", "project", "chain", "signer", "kind", "return_code", "signal"),
         *("code", "duration_ms", "user_ms", "system_ms", "max_rss_kb", "parameters", "caller", "client"),
-        *("sealed", "parent", "digests", "stderr_end", "process", "enforced", "runtime"),
+        *("sealed", "parent", "digests", "stderr_end", "process", "enforced", "runtime", "node"),
     }
 
 
@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:

@@ -1,0 +1,140 @@
+"""A decided call that runs on another machine: what the executor asks of an engine, and what comes of it.
+
+The executor knows no keys and no wires: `rye_mcp.nodes` has both, and `app` puts the two together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from rye_mcp.apart import off_loop
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.decider import DecidedCall
+from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.outcomes import Exit, Outcome
+from rye_mcp.executor.logged_call import LoggedCall
+from rye_mcp.executor.preparation import chain_as_data
+from rye_mcp.executor.results import ExecutionResult, Node
+from rye_mcp.notices import Notice
+
+__all__ = ["Answer", "Engine", "Engines", "Placed", "Reach", "retried", "run_elsewhere"]
+
+
+class Answer(Protocol):
+    """What came of a run elsewhere."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+
+    @property
+    def run_id(self) -> str:
+        """The run in the log of the node."""
+
+    @property
+    def receipt(self) -> str | None:
+        """The digest of its receipt there."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing but what was verified could run there."""
+
+
+class Engine(Protocol):
+    """A worker that is there, to which one call can be sent."""
+
+    @property
+    def node(self) -> Node:
+        """Who it is."""
+
+    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Answer:
+        """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
+
+
+Reach = Callable[[], Awaitable[Engine]]
+"""Finds the worker of an engine, or starts one; RyeError when nobody is there."""
+
+
+class Engines(Protocol):
+    """The engines of this user."""
+
+    async def fitting(self, decided: DecidedCall) -> Reach | None:
+        """How to reach the one that a call runs on; None where it runs here.
+
+        RyeError `no_fitting_node` for a tool that runs elsewhere or not at all.
+        """
+
+    async def close(self) -> None:
+        """End every worker that was started in this event loop."""
+
+
+class Placed(Exception):  # noqa: N818 - nothing is wrong
+    """Says that a call that was decided does not run here."""
+
+    def __init__(self, decided: DecidedCall, reach: Reach) -> None:
+        super().__init__(decided.chain.root.item_id)
+        self.decided = decided
+        self.reach = reach
+
+
+def retried(lost: ExecutionResult) -> Notice:
+    """What is said of a run that is made because nobody knows what came of the one before it."""
+    return Notice("retried", f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}")
+
+
+async def run_elsewhere(
+    placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
+) -> ExecutionResult:
+    """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
+    decided = placed.decided
+    engine = await placed.reach()
+    bundle = await off_loop(lambda: decided.bundle().to_bytes())
+    began = await off_loop(partial(logged.began_elsewhere, decided, engine.node))
+    begun = time.perf_counter()
+    if watch.on_begun is not None:
+        watch.on_begun(logged.run_id)
+    try:
+        answer = await engine.run(bundle, logged.run_id, watch)
+    except RyeError as exc:
+        if not exc.details.get("sent"):
+            await off_loop(partial(logged.refused, exc), shielded=True)
+            exc.receipt = logged.receipt
+            raise
+        outcome = _lost(exc, (time.perf_counter() - begun) * 1000)
+        node, sealed = engine.node, False
+    except BaseException:
+        await off_loop(logged.given_up, shielded=True)
+        raise
+    else:
+        outcome, sealed = answer.outcome, answer.sealed
+        node = Node(engine.node.engine, engine.node.key_id, answer.run_id, answer.receipt)
+    ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
+    said = frozenset(outcome.notices)
+    return ExecutionResult.of(
+        outcome,
+        item_id=decided.chain.root.item_id,
+        run_id=logged.run_id,
+        receipt=logged.receipt,
+        chain=chain_as_data(decided.pinned),
+        sealed=sealed,
+        notices=(*(each for each in decided.notices if each not in said), *noticed, *began, *ended),
+        lock=decided.pinned.lock.as_dict(),
+        node=node,
+    )
+
+
+def _lost(error: RyeError, duration_ms: float) -> Outcome:
+    """What is known of a run whose node is not heard of any more."""
+    return Outcome(
+        success=False,
+        data=None,
+        exit=Exit("lost"),
+        duration_ms=duration_ms,
+        code="lost",
+        error=error.message,
+        hint=error.hint,
+        metadata={"may_run_until": error.details.get("may_run_until")},
+    )

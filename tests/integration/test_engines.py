@@ -1,0 +1,154 @@
+"""A tool that says so runs where a signed engine of its user leads, and everything tells where it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.runs.receipts import ReceiptStore
+from tests.engine_world import Site, tool
+from tests.worker_world import COUNTER, worker_above
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    made = Site(tmp_path.resolve())
+    made.pair.accept()
+    made.pair.trust()
+    made.pair.server.sign("demo/count.sh", tool())
+    return made
+
+
+async def test_a_tool_runs_on_the_node_and_both_logs_and_receipts_say_so(site: Site) -> None:
+    site.engine()
+    result = await site.run("demo/count", {"word": "hello"})
+    assert (result.success, result.data) == (True, {"word": "hello"})
+    assert (site.pair.counted, site.ran_here) == (1, False)
+    assert (result.node.engine, result.node.key_id) == ("gpu1", site.node_key)
+    assert result.as_dict()["node"]["run_id"] == result.node.run_id
+    with ReceiptStore(site.pair.node.world.state) as there:
+        assert there.of(result.node.run_id).digest == result.node.receipt
+    with ReceiptStore(site.pair.server.world.state) as here:
+        shown = here.of(result.run_id)
+    assert shown.digest == result.receipt
+    assert f'"key_id":"{site.node_key}"'.encode() in shown.payload
+    assert site.told.read_text().split()[-4:] == ["--", "gpu1", "rye", "worker"]
+
+
+async def test_workers_are_kept_for_the_next_call_and_gone_when_the_server_ends(site: Site) -> None:
+    site.engine()
+    async with site.executor() as executor:
+        for _ in range(3):
+            assert (await executor.run("demo/count")).success
+    assert len(site.told.read_text().splitlines()) == 1
+    assert site.pair.counted == 3
+
+
+@pytest.mark.parametrize(
+    ("tool_says", "engine_says", "here"),
+    [
+        ((), {"takes": ["sim/*"]}, True),
+        (("resources: {cpu: 2}",), {"offers": {"cpu": 1}}, True),
+        (("resources: {cpu: 2, memory: 1GiB}",), {"offers": {"cpu": 2, "memory": "1024MiB"}}, False),
+        (("resources: {gpu: 1}",), {}, True),
+        (("placement: {labels: {accel: a100}}",), {}, True),
+        (("placement: {labels: {accel: a100}}",), {"labels": {"accel": "a100", "zone": "b"}}, False),
+    ],
+    ids=["takes", "too little", "enough", "not offered", "no label", "label"],
+)
+async def test_what_does_not_fit_runs_here(site: Site, tool_says: Any, engine_says: Any, here: bool) -> None:
+    site.pair.server.sign("demo/count.sh", tool(COUNTER, *tool_says))
+    site.engine(**engine_says)
+    result = await site.run()
+    assert result.success
+    assert (site.ran_here, site.pair.counted) == ((True, 0) if here else (False, 1))
+    noticed = {each.code for each in result.notices}
+    assert ("resources_not_enforced" in noticed) == any("resources" in line for line in tool_says)
+
+
+async def test_what_runs_elsewhere_or_not_at_all_is_refused_where_nothing_fits(site: Site) -> None:
+    site.pair.server.sign("demo/count.sh", tool(COUNTER, "placement: {required: true}"))
+    for takes in ([], ["sim/*"]):
+        if takes:
+            site.engine(takes=takes)
+        with pytest.raises(RyeError) as caught:
+            await site.run()
+        assert caught.value.code == "no_fitting_node"
+    assert (site.ran_here, site.pair.counted) == (False, 0)
+
+
+async def test_a_tool_without_a_workspace_runs_here_whatever_engines_take(site: Site) -> None:
+    site.engine(takes=["*"])
+    site.pair.server.sign("demo/count.sh", tool().replace("# workspace: none\n", ""))
+    assert (await site.run()).success
+    assert (site.ran_here, site.pair.counted) == (True, 0)
+
+
+async def test_a_node_that_cannot_be_reached_is_told_of_and_nothing_runs_in_its_place(site: Site) -> None:
+    site.engine()
+    (site.bin / "ssh").write_text("#!/bin/sh\necho no route to host >&2; exit 255\n")
+    with pytest.raises(RyeError) as caught:
+        await site.run()
+    assert caught.value.code == "engine_unreachable"
+    assert "no route to host" in caught.value.message
+    assert (site.ran_here, site.pair.counted) == (False, 0)
+
+
+async def test_what_the_node_refuses_is_a_refusal_here_and_on_record_in_both_logs(site: Site) -> None:
+    site.engine()
+    site.pair.server.sign("demo/big.sh", tool(COUNTER, "permissions: {net: any, require: cell}"))
+    world = site.pair.node.world
+    (world.user_space / "config").mkdir(parents=True, exist_ok=True)
+    (world.user_space / "config/rye.yaml").write_text("isolation: {permissions: off}\n")
+    for each in (world.user_space / "trusted_keys").iterdir():
+        each.unlink()
+    with pytest.raises(RyeError) as caught:
+        await site.run()
+    assert caught.value.code == "untrusted_key"
+    assert "on the node" in caught.value.hint
+    assert caught.value.receipt is not None
+    assert site.pair.counted == 0
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_call_that_is_lost_is_made_again_only_where_the_tool_says_that_it_may(
+    site: Site, idempotent: bool
+) -> None:
+    script = 'echo run >> "$COUNTED"; [ "$(wc -l < "$COUNTED")" -gt 1 ] || { echo $$; sleep 600; }; echo done'
+    site.pair.server.sign("demo/count.sh", tool(script, *(["idempotent: true"] if idempotent else [])))
+    site.engine()
+    killed = []
+
+    def kill(stream: str, data: bytes, _skipped: int) -> None:
+        if data.strip().isdigit():
+            killed.append(worker_above(int(data)))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    result = await site.run(watch=Watch(on_output=kill))
+    assert len(killed) == 1
+    if not idempotent:
+        assert (result.code, site.pair.counted) == ("lost", 1)
+        assert "may_run_until" in result.metadata
+        assert result.hint == "look at what it has done before you run it again"
+        return
+    assert (result.success, result.data, site.pair.counted) == (True, "done\n", 2)
+    assert [each.code for each in result.notices] == ["retried"]
+
+
+def test_a_server_without_engines_loads_nothing_of_nodes() -> None:
+    code = (
+        "import sys, rye_mcp.server, rye_mcp.app, rye_mcp.executor.primitive_executor; "
+        "print([m for m in sys.modules if m.startswith('rye_mcp.nodes') or m == 'rye_mcp.executor.engine'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
