@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,17 @@ from tests.http_server import Connection, Request, Server, serve
 from tests.trust_world import World
 from tests.verb_world import person, put, tool
 
-__all__ = ["Fault", "Member", "RegistryServer", "author_in", "member_in", "registry"]
+__all__ = [
+    "Fault",
+    "Member",
+    "RegistryServer",
+    "author_in",
+    "commit",
+    "git",
+    "member_in",
+    "registry",
+    "url",
+]
 
 Fault = Callable[["RegistryServer", Connection, Request], Awaitable[bool]]
 
@@ -119,7 +130,11 @@ class Member:
 
     @property
     def network(self) -> Network:
-        environment = {"HOME": str(self.world.root / "home"), **self.world.environment}
+        environment = {
+            "HOME": str(self.world.root / "home"),
+            "PATH": "/usr/bin:/bin",
+            **self.world.environment,
+        }
         return Network(environment, lambda _: None)
 
     @property
@@ -188,3 +203,27 @@ def author_in(place: Path) -> Member:
     author.write()
     author.write("demo/bye", "print('bye')")
     return author
+
+
+def git(directory: Path, *arguments: str) -> str:
+    """Run git as somebody without a configuration."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
+    environment = {"HOME": str(directory.parent), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
+    ran = subprocess.run(
+        ["git", *identity, *arguments], cwd=directory, env=environment, check=True, capture_output=True
+    )
+    return ran.stdout.decode().strip()
+
+
+def commit(project: Path) -> str:
+    """Commit everything; the name of the commit."""
+    if not (project / ".git").exists():
+        git(project, "init", "--quiet")
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--message", "change")
+    return git(project, "rev-parse", "HEAD")
+
+
+def url(member: Member) -> str:
+    """What names the repository of somebody's project."""
+    return f"git+file://{member.world.project}"

@@ -207,6 +207,21 @@ def test_the_oldest_go_when_there_is_no_room_and_what_is_made_again_is_new(tmp_p
     assert refusal_of(lambda: opened(results, kept[0].handle)).code == "output_not_found"
 
 
+def test_a_project_that_keeps_much_pushes_out_nothing_of_another_one(tmp_path: Path) -> None:
+    quiet = KeptResults(tmp_path / "state", owner_of(Path("/quiet")), total_bytes=10_000)
+    flooding = KeptResults(tmp_path / "state", owner_of(Path("/flooding")), total_bytes=10_000)
+    kept = [quiet.keep(bytes([number]) * 1000, name="data") for number in range(3)]
+    for number in range(40):
+        last = flooding.keep(bytes([number]) * 999, name="data")
+    flooding.close()
+    flooding.sweep()
+    for each in kept:
+        assert len(quiet.read_whole(each.handle, limit=1000)) == 1000
+    assert len(flooding.read_whole(last.handle, limit=1000)) == 999
+    there = [path.stat().st_size for path in (tmp_path / "state/results").rglob("*") if path.is_file()]
+    assert sum(there) <= 10_000
+
+
 def test_what_is_too_old_goes(state: Path) -> None:
     os.utime(stored(state), (1e9, 1e9))
     results = KeptResults(state, OWNER)

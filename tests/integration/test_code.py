@@ -242,6 +242,17 @@ async def test_no_half_of_an_item_stays(tools: Workshop) -> None:
     assert not (tools.project / ".ai/tools/scripts/greets.py").exists()
 
 
+async def test_what_it_would_replace_stays_whole_when_it_is_not_signed(tools: Workshop) -> None:
+    place = tools.project / ".ai/tools/scripts/greets.py"
+    async with tools.served("auto") as client:
+        await save(client, "tools.demo_greet(**input)", "demo/greet", parameters=PARAMETERS)
+        before = place.read_bytes()
+        refused = await save(client, "'\u202e'", overwrite=True)
+        assert refused["status"] == "error"
+        assert place.read_bytes() == before
+        assert (await execute(client, "scripts/greets", name="Ada"))["data"] == {"greeting": "Hello Ada"}
+
+
 async def test_it_is_saved_only_as_far_as_an_agent_may_sign(tools: Workshop) -> None:
     async with tools.served("auto", "--confirm", "sign") as client:
         assert (await save(client, "1"))["code"] == "confirmation_required"

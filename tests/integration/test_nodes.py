@@ -11,6 +11,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.nodes.worker import MAX_CALLS
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from rye_mcp.verbs.receipts import ReceiptSources, verify_everything
@@ -112,6 +113,21 @@ async def test_a_call_that_is_given_up_ends_there_with_all_that_it_started(pair:
         assert (await pair.call(link, await pair.bundle("demo/count"))).outcome.success, "it goes on"
     with RunLog(pair.node.world.state) as log:
         assert [each.code for each in log.list()] == [None, "cancelled"]
+
+
+async def test_more_calls_than_a_worker_does_at_a_time_wait_for_their_turn(pair: Pair) -> None:
+    pair.accept()
+    pair.trust()
+    bundle, done = await pair.bundle("demo/count"), []
+    async with pair.linked() as link, anyio.create_task_group() as group:
+
+        async def call() -> None:
+            done.append((await pair.call(link, bundle)).outcome.success)
+
+        for _ in range(MAX_CALLS + 6):
+            group.start_soon(call)
+    assert done == [True] * (MAX_CALLS + 6)
+    assert pair.counted == MAX_CALLS + 6
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])

@@ -74,6 +74,18 @@ def test_the_log_shows_calls_below_the_program(programs: Programs) -> None:
     assert items == ["demo/echo", "demo/outer", "  demo/inner", "    demo/echo", "  demo/echo"]
 
 
+def test_signing_says_what_the_tools_that_it_calls_may_do_beyond_it(programs: Programs) -> None:
+    for item_id, more in {"demo/reads": {"project": "read"}, "demo/writes": {"project": "write"}}.items():
+        programs.add(item_id, "def main():\n    return 1", **more)
+    calls = ["demo/echo", "demo/reads", "demo/writes"]
+    programs.workshop.write("demo/program", program(CALLS_ECHO, calls=calls, project="read"))
+    answer = programs.workshop.person.rye("sign", "demo/program", cwd=programs.workshop.project)
+    told = (
+        "demo/program calls tools that may do more than itself: demo/writes may read and write this project"
+    )
+    assert told in " ".join(answer.shown.split())
+
+
 def test_signing_warns_of_calls_that_lead_nowhere(programs: Programs) -> None:
     programs.workshop.write("demo/typo", program(CALLS_ECHO, calls=["demo/ehco", "demo/echo", "other/*"]))
     answer = programs.workshop.person.rye("sign", "demo/typo", cwd=programs.workshop.project)

@@ -158,7 +158,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "worker": CommandPlace(
             "rye_mcp.cli.worker",
             "worker",
-            "Run calls of servers that were accepted with `rye node accept`, until standard input ends.",
+            "Run sealed calls of accepted servers; an engine starts it.",
             SERVERS,
         ),
         "skill": CommandPlace(

@@ -14,7 +14,7 @@ import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import anyio
 import typer
@@ -38,6 +38,7 @@ __all__ = [
     "Finding",
     "check_clients",
     "check_clock",
+    "check_engines",
     "check_interpreters",
     "check_isolation",
     "check_keys",
@@ -54,9 +55,15 @@ __all__ = [
 _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "broken": typer.colors.RED}
 
 
-def doctor(project: ProjectOption = None, as_json: JsonOption = False) -> None:
+def doctor(
+    project: ProjectOption = None,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Start a worker of each engine too, and shake hands with it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check that the server works, as a client would start it, and say what to do."""
-    findings = anyio.run(find, project)
+    findings = anyio.run(find, project, engine)
     broken = [finding for finding in findings if finding.state == "broken"]
     if as_json:
         print_json({"healthy": not broken, "findings": [finding.as_dict() for finding in findings]})
@@ -69,7 +76,7 @@ def doctor(project: ProjectOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-async def find(project: Path | None) -> list[Finding]:
+async def find(project: Path | None, reach_engines: bool = False) -> list[Finding]:
     """Carry out every check."""
     app = open_app(project)
     command = Path(sysconfig.get_path("scripts")) / "rye-mcp"
@@ -84,6 +91,7 @@ async def find(project: Path | None) -> list[Finding]:
         check_warm_calls(app),
         check_clock(app),
         *check_clients(Surroundings(Path.home(), os.environ)),
+        *await check_engines(app, reach=reach_engines),
     ]
 
 
@@ -381,6 +389,29 @@ def check_clock(app: App, *, now: float | None = None) -> Finding:
         behind = f"the clock is {(latest - now) / 60:.0f} minutes behind files that were written already"
         return Finding("clock", "broken", behind, "timedatectl status")
     return Finding("clock", "ok", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now)))
+
+
+async def check_engines(app: App, *, reach: bool) -> list[Finding]:
+    """Whether each engine is as it was signed, and with `reach` whether a worker of it answers."""
+    if not (app.spaces.user.root / "tools/engines").is_dir():
+        return []
+    from rye_mcp.nodes.engines import find_engine, names_of
+
+    engines, findings = app.open_engines(), []
+    try:
+        for name in names_of(app.spaces.user.root):
+            check = f"engine {name}"
+            try:
+                found = find_engine(name, app.spaces, app.trust)
+                said = f"takes {', '.join(found.engine.takes)}"
+                if reach:
+                    said += f"; the node {(await engines.reach(found)).node.key_id} answers"
+                findings.append(Finding(check, "ok", said))
+            except RyeError as exc:
+                findings.append(Finding.refused(check, exc))
+    finally:
+        await engines.close()
+    return findings
 
 
 def check_clients(surroundings: Surroundings) -> Iterator[Finding]:

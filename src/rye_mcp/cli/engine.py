@@ -172,13 +172,13 @@ def _write(app: App, name: str, config: dict[str, Any], *, replace: bool) -> Non
     before = path.read_bytes() if replace else None
     make_user_space(app.spaces.user.root)
     text = engine_text(name, config)
-    try:
-        with translated("write_failed", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    with translated("write_failed", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             whole_files.write_whole(path, text.encode(), mode=0o600, replace=replace)
-    except FileExistsError as exc:
-        what = f"expected no engine {name}, found one"
-        raise RyeError("item_exists", what, where=path, hint=f"rye engine remove {name}") from exc
+        except FileExistsError as exc:
+            what = f"expected no engine {name}, found one"
+            raise RyeError("item_exists", what, where=path, hint=f"rye engine remove {name}") from exc
     try:
         sign(SignRequest(f"{DIRECTORY}/{name}", ItemType.TOOL, SpaceName.USER), person(app))
     except BaseException:

@@ -61,8 +61,7 @@ Clients and other servers:
              tools.
   node       This machine as one that runs calls of other servers: its key,
              and whom it accepts.
-  worker     Run calls of servers that were accepted with `rye node accept`,
-             until standard input ends.
+  worker     Run sealed calls of accepted servers; an engine starts it.
   skill      Skills of others: bring them in, look at them, place copies for
              other clients.
   mcp        Other MCP servers: bring in their tools, signed, and look at what

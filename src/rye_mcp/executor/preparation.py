@@ -23,7 +23,7 @@ import anyio
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts, Halves, SubprocessPrimitive
-from rye_mcp.apart import off_loop
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.chain.verifier import VerifiedChain
@@ -567,7 +567,10 @@ class UnfinishedCall:
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
             bounds = Bounds(Rights.of(decision), self._preparation.confinement, starting.directories)
-            return primitive.job(replace(starting.in_process(call.spec), bounds=bounds)), call.notices
+            above = decision.caller.program
+            tree = None if above is None else await apart(lambda: above.outermost.key)
+            spec = replace(starting.in_process(call.spec), bounds=bounds)
+            return primitive.job(replace(spec, tree=tree)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

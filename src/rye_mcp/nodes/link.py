@@ -24,7 +24,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
 from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
 from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
-from rye_mcp.nodes.worker import SILENCE_S
+from rye_mcp.nodes.worker import MAX_CALLS, SILENCE_S
 from rye_mcp.runs.ids import STREAMS
 
 __all__ = ["GIVE_UP_S", "HELLO_S", "Link"]
@@ -88,6 +88,7 @@ class Link:
         self._environment = dict(environment)
         self._give_up_s, self._ping_s, self._idle_s = give_up_s, ping_s, idle_s
         self._used = 0
+        self._turns = anyio.Semaphore(MAX_CALLS)
         self._frames = FrameDecoder()
         self._calls: dict[str, _Sent] = {}
         self._ready = anyio.Event()
@@ -194,8 +195,12 @@ class Link:
         """What comes of a call; RyeError for what is refused there.
 
         `engine_unreachable` says that it was not sent. `lost`, with `sent: true`, says that it was and that
-        nobody knows what came of it.
+        nobody knows what came of it. More calls than a worker does at a time wait for their turn here.
         """
+        async with self._turns:
+            return await self._run(bundle, run_id, watch)
+
+    async def _run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
         hello = await self.ready()
         age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
         envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)

@@ -30,7 +30,7 @@ from rye_mcp.nodes.submitters import Submitters
 from rye_mcp.permissions import Access, Permissions
 from rye_mcp.runs.ids import StreamName
 
-__all__ = ["SILENCE_S", "Outlet", "Read", "Worker"]
+__all__ = ["MAX_CALLS", "RUNS", "SILENCE_S", "Outlet", "Read", "Worker"]
 
 SILENCE_S: Final = 15.0
 """How long a call goes on whose sender says nothing. The sender gives up later than that."""

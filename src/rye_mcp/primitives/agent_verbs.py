@@ -30,7 +30,7 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.explain import ExplainRequest, explain
-from rye_mcp.verbs.programs import ProgramRequest, write_program
+from rye_mcp.verbs.programs import ProgramRequest, take_back, write_program
 from rye_mcp.verbs.runs import RunList, RunsRequest, list_runs
 from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.verbs.survey import Survey, SurveyRequest, survey
@@ -141,12 +141,11 @@ async def _save(arguments: Mapping[str, Any], surroundings: Surroundings) -> dic
     request = ProgramRequest(**arguments)
 
     def work() -> dict[str, Any]:
-        file = write_program(request, context)
+        file, before = write_program(request, context)
         try:
             return _without_status(sign(SignRequest(file.item_id), context).as_dict())
         except RyeError:
-            if not request.overwrite:
-                file.path.unlink(missing_ok=True)  # it is as if it had never been written
+            take_back(file, before)  # it is as if it had never been written
             raise
 
     async with in_turn("verbs"):

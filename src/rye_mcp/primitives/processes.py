@@ -122,6 +122,7 @@ class ProcessesPrimitive:
             "program": process.runtime.command,
             "search_path": process.runtime.search_path,
             "policy": None if policy is None else policy.header(),
+            "tree": call.tree,
         }
         if (size := len(json.dumps(asked))) > MAX_BYTES:
             what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
@@ -136,12 +137,13 @@ class ProcessesPrimitive:
     async def status(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """One process, or all of them."""
         process_id = call.arguments.get("id")
-        records = store.list() if process_id is None else [store.get(process_id)]
+        records = store.list() if process_id is None else [_reached(call, store, process_id)]
+        records = [each for each in records if _is_reached(call, each)]
         return success({"processes": [_shown(record) for record in records]})
 
     async def logs(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """A piece of what a process has printed."""
-        record = store.get(call.arguments["id"])
+        record = _reached(call, store, call.arguments["id"])
         length = call.arguments.get("length", _LENGTH)
         offset = call.arguments.get("offset", -length)
         state = record.state  # before its log: what it printed before it ended is there then
@@ -159,7 +161,7 @@ class ProcessesPrimitive:
 
     async def kill(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """End a process with everything that it started."""
-        record = store.get(call.arguments["id"])
+        record = _reached(call, store, call.arguments["id"])
         grace = float(call.arguments.get("grace", _GRACE_S))
         host = record.host
         if host is not None and record.state == "running":
@@ -201,6 +203,20 @@ ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     }
 )
 """Values of `action`."""
+
+
+def _is_reached(call: InProcessCall, record: ProcessRecord) -> bool:
+    """Whether a call reaches a process: from a program, only those that the same program had started."""
+    return call.tree is None or record.asked.get("tree") == call.tree
+
+
+def _reached(call: InProcessCall, store: ProcessStore, process_id: str) -> ProcessRecord:
+    """One process; RyeError `run_not_found` for one that the call doesn't reach, as for none."""
+    record = store.get(process_id)
+    if not _is_reached(call, record):
+        what = f"expected the id of a process that this program has started, found {process_id}"
+        raise RyeError("run_not_found", what, hint="call rye/process/status", run_id=process_id)
+    return record
 
 
 async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> ProcessRecord:

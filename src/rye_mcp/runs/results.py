@@ -14,7 +14,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 MAX_TOTAL_BYTES: Final = 512 << 20
-"""How much is kept of all results."""
+"""How much is kept of all results. One project leaves the others their share of it."""
 
 MAX_AGE: Final = timedelta(days=7)
 """How long a result is kept since it was last made."""
@@ -201,13 +202,18 @@ class KeptResults:
             return os.pread(descriptor, length, start), start, total
 
     def sweep(self) -> None:
-        """Remove what is too old, then the oldest until the rest is small enough."""
-        oldest, room = time.time() - self._max_age.total_seconds(), self._total_bytes
+        """Remove what is too old, then the oldest of the owners that keep most, until there is room."""
+        oldest = time.time() - self._max_age.total_seconds()
         with suppress(OSError, _trees.UnsafeError):
             found = sorted(self._all(), reverse=True)
+            sizes: Counter[str] = Counter()
+            for _, size, owner, _ in found:
+                sizes[owner] += size
+            share = _share(sizes.values(), self._total_bytes)
+            room = dict.fromkeys(sizes, share)
             for kept_at, size, owner, name in found:
-                room -= size
-                if kept_at < oldest or room < 0:
+                room[owner] -= size
+                if kept_at < oldest or room[owner] < 0:
                     with suppress(OSError, _trees.UnsafeError), self._directory(owner) as directory:
                         os.unlink(name, dir_fd=directory)
 
@@ -261,6 +267,23 @@ class KeptResults:
             self._since_sweep = 0
             self._sweeping = threading.Thread(target=self.sweep, name="rye-results", daemon=True)
             self._sweeping.start()
+
+
+def _share(sizes: Iterable[int], total: int) -> int:
+    """How much each owner may keep, so that all together keep at most `total`.
+
+    An owner that keeps less leaves the rest to the others.
+
+    >>> _share([10, 400, 300], 512)
+    251
+    """
+    ascending = sorted(sizes)
+    for number, size in enumerate(ascending):
+        share = total // (len(ascending) - number)
+        if size > share:
+            return share
+        total -= size
+    return ascending[-1] if ascending else 0
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import binascii
 import json
 import os
 import re
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from lilux import _json
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError, printable
+from rye_mcp.sharing.programs import WhyNot, find_program
 
 __all__ = ["Credentials", "DockerCredentials"]
 
@@ -48,7 +48,7 @@ class DockerCredentials:
     `why_not` says why nothing may be started from a directory, None where it may.
     """
 
-    def __init__(self, environment: Mapping[str, str], why_not: Callable[[str], str | None]) -> None:
+    def __init__(self, environment: Mapping[str, str], why_not: WhyNot) -> None:
         self._environment = environment
         self._why_not = why_not
         self._read: dict[str, Any] | None = None
@@ -104,23 +104,10 @@ class DockerCredentials:
         if not _HELPER.fullmatch(helper):
             raise _no_helper(helper[:40], "a name that no helper can have")
         name = f"docker-credential-{helper}"
-        refused = "no such program on PATH"
-        for directory in self._environment.get("PATH", "").split(os.pathsep):
-            path = os.path.realpath(os.path.join(directory, name))  # noqa: PTH118 - stays text
-            if not os.path.isabs(directory) or not _is_program(path):  # noqa: PTH117
-                continue
-            why = self._why_not(directory) or self._why_not(os.path.dirname(path))  # noqa: PTH120
-            if why is None:
-                return path
-            refused = f"{printable(path)}, but {why}"
-        raise _no_helper(name, refused)
-
-
-def _is_program(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)  # noqa: PTH116
-    except OSError:
-        return False
+        program, refused = find_program(name, self._environment, self._why_not)
+        if program is None:
+            raise _no_helper(name, refused)
+        return program
 
 
 def _no_helper(name: str, found: str) -> RyeError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from lilux._dataclasses import dataclass
-from rye_mcp.errors import RyeError
 from rye_mcp.sharing.artifact import SharedFile
 from rye_mcp.sharing.credentials import DockerCredentials
+from rye_mcp.sharing.git import fetch_commit
+from rye_mcp.sharing.programs import WhyNot
 from rye_mcp.sharing.reference import GitReference, Reference
 from rye_mcp.sharing.registry import opened
 
@@ -26,13 +27,13 @@ class Network:
     """
 
     environment: Mapping[str, str]
-    why_not: Callable[[str], str | None]
+    why_not: WhyNot
     insecure: bool = False
 
     async def fetch(self, reference: Reference | GitReference) -> tuple[str, tuple[SharedFile, ...]]:
         """The digest of what a reference names, and its files."""
         if isinstance(reference, GitReference):
-            raise RyeError("invalid_reference", "expected an artifact of a registry, found a repository")
+            return await fetch_commit(reference, self.environment, self.why_not)
         async with opened(reference, self._credentials(), insecure=self.insecure) as registry:
             return await registry.pull()
 

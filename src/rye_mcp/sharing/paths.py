@@ -16,7 +16,14 @@ from rye_mcp.trust.listing import case_collisions, path_problem
 from rye_mcp.trust.skill_listing import require_may_be_listed
 from rye_mcp.trust.trust_document import DIRECTORY as KEYS_DIRECTORY
 
-__all__ = ["KEYS_DIRECTORY", "LOCKFILES_DIRECTORY", "check_path", "check_paths", "is_item_path"]
+__all__ = [
+    "KEYS_DIRECTORY",
+    "LOCKFILES_DIRECTORY",
+    "check_path",
+    "check_paths",
+    "is_item_path",
+    "is_shared_path",
+]
 
 MAX_PATH_CHARACTERS: Final = 512
 """How long a path may be."""
@@ -66,6 +73,11 @@ def check_paths(paths: Collection[str], existing: Iterable[str] = ()) -> None:
             if above in known:
                 what = f"expected files, found {above!a}, which is a directory of {path!a}"
                 raise RyeError("invalid_artifact", what, where=path)
+
+
+def is_shared_path(path: str) -> bool:
+    """Whether this lies, or is, where something can be shared."""
+    return path.partition("/")[0] in _SHARED
 
 
 def is_item_path(path: str) -> bool:

@@ -103,8 +103,8 @@ def is_commit(text: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Whether a host, with its port or without, is this machine by its name or its address."""
-    name = host.rpartition(":")[0] if re.search(r":[0-9]+$", host) and not host.endswith("]") else host
-    name = name.strip("[]").lower()
+    is_name_and_port = host.count(":") == 1 or (host.startswith("[") and not host.endswith("]"))
+    name = (host.rpartition(":")[0] if is_name_and_port else host).strip("[]").lower()
     if name == "localhost":
         return True
     try:

@@ -94,9 +94,12 @@ class Registry:
         """Put these files there, then the manifest under the tag; the digest of the manifest."""
         manifest = write_manifest(files)
         blobs = {f"sha256:{each.sha256}": each.content for each in files}
-        first, *others = ((digest_of(EMPTY_CONFIG), EMPTY_CONFIG), *blobs.items())
-        await self._put_blob(first)  # the registry says once what it wants to know
-        await _all(self._put_blob, others)
+        # A repository without this blob has none of ours, and need not be asked for each.
+        if await self._has(digest_of(EMPTY_CONFIG)):
+            await _all(self._put_new_blob, list(blobs.items()))
+        else:
+            await self._put_blob((digest_of(EMPTY_CONFIG), EMPTY_CONFIG))
+            await _all(self._put_blob, list(blobs.items()))
         reply = await self._connection.ask(
             "PUT",
             f"{self._base}/manifests/{self._reference.tag}",
@@ -124,12 +127,17 @@ class Registry:
         self._require(reply, {httpx.codes.OK}, f"give out {layer.path}")
         return layer.digest, check_bytes(reply.body, layer.digest, layer.size, layer.path)
 
+    async def _has(self, digest: str) -> bool:
+        reply = await self._connection.ask("HEAD", f"{self._base}/blobs/{digest}", limit=0)
+        return reply.status == httpx.codes.OK
+
+    async def _put_new_blob(self, blob: tuple[str, bytes]) -> None:
+        if not await self._has(blob[0]):
+            await self._put_blob(blob)
+
     async def _put_blob(self, blob: tuple[str, bytes]) -> None:
         digest, content = blob
         ask = self._connection.ask
-        reply = await ask("HEAD", f"{self._base}/blobs/{digest}", limit=0)
-        if reply.status == httpx.codes.OK:
-            return
         reply = await ask("POST", f"{self._base}/blobs/uploads/", limit=MAX_MANIFEST_BYTES, content=b"")
         self._require(reply, {httpx.codes.ACCEPTED}, "take a file")
         place = reply.headers.get("location")

@@ -43,11 +43,12 @@ def challenges_in(header: str) -> list[Challenge]:
     """What `WWW-Authenticate` offers, of the two schemes that are known here."""
     text = header[:_MAX_HEADER]
     starts = list(_CHALLENGE.finditer(text))
-    ends = [each.start() for each in starts[1:]] + [len(text)]
-    return [
-        Challenge(start[1].lower(), _parameters(text[start.end() : end]))
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    found = []
+    end = len(text)
+    for each in reversed(starts):
+        found.append(Challenge(each[1].lower(), _parameters(text[each.end() : end])))
+        end = each.start()
+    return found[::-1]
 
 
 def _parameters(text: str) -> dict[str, str]:

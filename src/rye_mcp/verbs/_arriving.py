@@ -8,7 +8,7 @@ that nobody here has decided about stays undecided: its items are let in, and re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from lilux._dataclasses import dataclass
@@ -44,7 +44,7 @@ from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Moment, Trust, verify_item, verify_listing
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["Arriving", "Judged", "judge", "require_person"]
+__all__ = ["Arriving", "Judged", "judge", "require_person", "signed_by", "without_strays"]
 
 [_SKILL_LISTING] = EXTENSIONS[ItemType.SKILL]
 
@@ -107,6 +107,41 @@ def judge(files: Iterable[SharedFile], space: Space, trust: Trust) -> Arriving:
             desk.require_lock(each)
     desk.require_signed(documents)
     return Arriving(given, desk.judged, tuple(documents))
+
+
+def without_strays(files: Iterable[SharedFile], space: Space) -> tuple[SharedFile, ...]:
+    """The files of a repository without keys that signed nothing there, and lockfiles of other versions."""
+    given = tuple(files)
+    signed = {path: found for each in given for path, found in signed_by(each, space)}
+    keys = {f"{KEYS_DIRECTORY}/{fingerprint}.toml" for _, fingerprint in signed.values()}
+    digests = {digest for digest, _ in signed.values()}
+    return tuple(each for each in given if not _is_stray(each, keys, digests))
+
+
+def _is_stray(file: SharedFile, keys: Collection[str], digests: Collection[str]) -> bool:
+    if _is_below(file.path, KEYS_DIRECTORY):
+        return file.path not in keys
+    if not _is_below(file.path, LOCKFILES_DIRECTORY):
+        return False
+    try:
+        return Lockfile.from_bytes(file.content).root.integrity not in digests
+    except LockfileError:
+        return False  # it is judged with the others
+
+
+def signed_by(file: SharedFile, space: Space) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The digest and the fingerprint of an item or a listing; nothing for any other file."""
+    directory, _, name = file.path.rpartition("/")
+    try:
+        if name == DEPENDENCY_MANIFEST_NAME:
+            item = manifest_file(space, directory, file.content)
+        else:
+            place = parse_relative_path(file.path)
+            item = ItemFile(space, *place, space.root / file.path, file.content)
+        claim = signature.locate(item)
+        yield file.path, (claim.digest, signature.parse(item, claim).fingerprint)
+    except RyeError:
+        return
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -14,14 +15,15 @@ from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt, parse_metadata
 from rye_mcp.notices import Notice
-from rye_mcp.spaces import Spaces
+from rye_mcp.permissions import Permissions, phrases, taken_to_declare
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.verbs._skill_writing import files_of
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.skill_review import review
 from rye_mcp.visible import visible
 
 __all__ = [
-    "calls_nowhere",
+    "about_calls",
     "cannot_run",
     "examples_that_do_not_fit",
     "in_shell",
@@ -74,19 +76,31 @@ def to_look_at(file: ItemFile) -> Iterator[Notice]:
         yield Notice("look_at", what)
 
 
-def calls_nowhere(file: ItemFile, metadata: ItemMetadata, spaces: Spaces) -> Iterator[Notice]:
-    """Tools that a program names in `permissions.calls`, and that no space has."""
-    for called in sorted(() if metadata.permissions is None else metadata.permissions.calls):
+def about_calls(file: ItemFile, metadata: ItemMetadata, context: Context) -> Iterator[Notice]:
+    """Warn of tools in `permissions.calls` of a program that are in no space, or may do more than it."""
+    own = metadata.permissions
+    further: list[str] = []
+    for called in sorted(() if own is None else own.calls):
         if called.endswith("/*"):
             continue
         try:
-            spaces.find(called, ItemType.TOOL)
+            item = context.spaces.find(called, ItemType.TOOL).item
+            signer = context.verify(item).signer.kind
+            declares = taken_to_declare(parse_metadata(item).permissions, signer)
         except RyeError as exc:
             if exc.code == "item_not_found":
                 what = f"{file.item_id} calls {called}, which is in no space"
                 yield Notice(
                     "call_not_found", f"{what}: correct the id in permissions.calls, or add the tool"
                 )
+            continue
+        more = replace(declares, calls=frozenset()).beyond(own or Permissions())
+        if more != Permissions():
+            further.append(f"{called} {', '.join(phrases(more))}")
+    if further:
+        left = f"; and {len(further) - _SHOWN} more" if len(further) > _SHOWN else ""
+        what = f"{file.item_id} calls tools that may do more than itself: {'; '.join(further[:_SHOWN])}{left}"
+        yield Notice("calls_reach_further", what)
 
 
 def not_carried(root: ChainElement, carried: BundledFiles) -> Iterator[Notice]:

@@ -21,7 +21,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.load import require_no_clash, write_new
 
-__all__ = ["DIRECTORY", "ProgramRequest", "source_of", "write_program"]
+__all__ = ["DIRECTORY", "ProgramRequest", "source_of", "take_back", "write_program"]
 
 DIRECTORY: Final = "scripts"
 """The directory of such items."""
@@ -68,8 +68,11 @@ class ProgramRequest:
     overwrite: bool = False
 
 
-def write_program(request: ProgramRequest, context: Context) -> ItemFile:
-    """Write the item, without a signature; RyeError when something else is in its place."""
+def write_program(request: ProgramRequest, context: Context) -> tuple[ItemFile, ItemFile | None]:
+    """Write the item, without a signature, and return it with the one that it replaces, if it does.
+
+    RyeError when something else is in its place.
+    """
     space = context.spaces.space(SpaceName.PROJECT)
     if not space.root.is_dir():
         what = f"expected a project, found no {printable(space.root)}"
@@ -79,10 +82,17 @@ def write_program(request: ProgramRequest, context: Context) -> ItemFile:
     content = source_of(request).encode()
     file = ItemFile(space, ItemType.TOOL, item_id, _EXTENSION, space.root / relative, content)
     require_no_clash(file, context)
-    if request.overwrite:
-        _require_agents(file, context)
+    before = _of_agent(file, context) if request.overwrite else None
     write_new(file, mode=_FILE_MODE, overwrite=request.overwrite)
-    return file
+    return file, before
+
+
+def take_back(file: ItemFile, before: ItemFile | None) -> None:
+    """Undo `write_program`: what was there before is there again, whole, and else nothing."""
+    if before is None:
+        file.path.unlink(missing_ok=True)
+    else:
+        write_new(before, mode=_FILE_MODE, overwrite=True)
 
 
 def source_of(request: ProgramRequest) -> str:
@@ -154,14 +164,15 @@ def _inserted(line: bytes, at: int, text: bytes) -> bytes:
     return line[:at] + text + line[at:]
 
 
-def _require_agents(file: ItemFile, context: Context) -> None:
-    """RyeError when what is there is not the work of an agent."""
+def _of_agent(file: ItemFile, context: Context) -> ItemFile | None:
+    """What is in the place of a file; RyeError when that is not the work of an agent."""
     try:
         found = context.spaces.find(file.item_id, ItemType.TOOL, only=SpaceName.PROJECT).item
     except RyeError as exc:
         if exc.code == "item_not_found":
-            return
+            return None
         raise
     if context.verify(found).signer.kind is not SignerKind.AGENT:
         what = f"expected {file.item_id} to be signed by an agent, found the signature of a person"
         raise RyeError("out_of_scope", what, item_id=file.item_id, hint="take another name")
+    return found

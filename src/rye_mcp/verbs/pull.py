@@ -29,12 +29,12 @@ from rye_mcp.items import (
 from rye_mcp.sharing.artifact import SharedFile
 from rye_mcp.sharing.fetching import Fetch
 from rye_mcp.sharing.paths import KEYS_DIRECTORY, check_paths
-from rye_mcp.sharing.reference import parse_reference
+from rye_mcp.sharing.reference import GitReference, parse_reference
 from rye_mcp.sharing.sources import SOURCES_FILE, Pin, Source, Sources, read_sources
 from rye_mcp.sharing.writing import Changes, compare, content_in, sha256_in, write
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
-from rye_mcp.verbs._arriving import Arriving, Judged, judge, require_person
+from rye_mcp.verbs._arriving import Arriving, Judged, judge, require_person, without_strays
 from rye_mcp.verbs.context import Context
 
 __all__ = ["PullRequest", "Pulled", "SyncRequest", "Synced", "pull", "sync"]
@@ -120,7 +120,7 @@ def _put(source: Source, files: tuple[SharedFile, ...], before: _Before, request
         Tree(space.root).opened() as directory,
         whole_files.lock(directory),
     ):
-        arriving = judge(_wanted(files, space), space, before.context.trust)
+        arriving = judge(_wanted(files, source, space), space, before.context.trust)
         _require_decided(arriving, space)
         sources = read_sources(space)
         pins = _pins_of(sources, source.reference.name)
@@ -139,8 +139,10 @@ def _put(source: Source, files: tuple[SharedFile, ...], before: _Before, request
     return _pulled(now, arriving, changes)
 
 
-def _wanted(files: tuple[SharedFile, ...], space: Space) -> tuple[SharedFile, ...]:
+def _wanted(files: tuple[SharedFile, ...], source: Source, space: Space) -> tuple[SharedFile, ...]:
     """The files that go to this space: nothing is locked for the user space."""
+    if isinstance(source.reference, GitReference):
+        files = without_strays(files, space)
     if space.name is SpaceName.PROJECT:
         return files
     return tuple(each for each in files if not each.path.startswith(f"{LOCKFILES_DIRECTORY}/"))
@@ -364,7 +366,7 @@ async def _restored(
     digest, files = await fetch(source.pinned)
     found = {
         each.path: each.sha256
-        for each in _wanted(files, space)
+        for each in _wanted(files, source, space)
         if not each.path.startswith(f"{KEYS_DIRECTORY}/")
     }
     pinned = {path: pin.sha256 for path, pin in source.files.items()}

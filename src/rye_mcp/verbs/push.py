@@ -9,22 +9,19 @@ does not verify, and nothing that only an agent signed: no other user could acce
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.executor.lock.store import relative_lockfile
+from rye_mcp.executor.lock.store import LockfileStore, relative_lockfile
 from rye_mcp.files import Tree
 from rye_mcp.items import (
-    DEPENDENCY_MANIFEST_NAME,
     ItemFile,
     ItemPlace,
     ItemType,
     Space,
     SpaceName,
-    parse_relative_path,
     relative_path,
 )
 from rye_mcp.sharing.artifact import SharedFile
@@ -32,12 +29,11 @@ from rye_mcp.sharing.paths import KEYS_DIRECTORY
 from rye_mcp.sharing.reference import Reference, parse_reference
 from rye_mcp.spaces import Reader
 from rye_mcp.spaces.source_tree import SourceTree
-from rye_mcp.trust import signature
-from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file
+from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES
-from rye_mcp.verbs._arriving import Judged, judge, require_person
-from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._arriving import Judged, judge, require_person, signed_by
+from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._selection import select
 from rye_mcp.verbs.context import Context, options_of
 from rye_mcp.verbs.load import carried_files
@@ -132,11 +128,11 @@ class _Files:
     def __init__(self, space: Space, context: Context) -> None:
         self._space = space
         self._context = context
-        self._chains = Chains(context)
+        self._runners = Runners(context)
         self._files: dict[str, SharedFile] = {}
         self._locked = {
             place.path.relative_to(space.root).as_posix()
-            for place in self._chains.lockfiles.store.list()
+            for place in LockfileStore(context.spaces, context.trust).list()
             if place.space.name is space.name
         }
 
@@ -163,7 +159,10 @@ class _Files:
             self._add(each, tree)
         if element.metadata.is_library or element.metadata.is_runtime:
             return
-        for runner in self._chains.follow(element).verified.chain.elements[1:]:
+        runners = self._runners.executors(element.file, element.metadata)
+        if isinstance(runners, RyeError):
+            raise runners
+        for runner, _ in runners.pairs:
             if runner.file.space.name is self._space.name:
                 self.add_item(runner.file)
         lock = relative_lockfile(element.file.item_id, element.version)
@@ -182,15 +181,8 @@ class _Files:
 
     def _fingerprints(self) -> Iterator[str]:
         for each in self._files.values():
-            try:
-                if each.path.endswith(f"/{DEPENDENCY_MANIFEST_NAME}"):
-                    file = manifest_file(self._space, each.path.rpartition("/")[0], each.content)
-                else:
-                    item_type, item_id, extension = parse_relative_path(each.path)
-                    file = ItemFile(self._space, item_type, item_id, extension, Path(each.path), each.content)
-                yield signature.parse(file, signature.locate(file)).fingerprint
-            except RyeError:
-                continue  # a file that a listing carries, or a lockfile
+            for _, (_, fingerprint) in signed_by(each, self._space):
+                yield fingerprint
 
     def _add(self, path: str, tree: SourceTree) -> None:
         found = tree.read(path, limit=MAX_LISTED_BYTES)

@@ -38,7 +38,7 @@ from rye_mcp.verbs._signing_rights import (
     require_not_a_persons,
 )
 from rye_mcp.verbs._signing_warnings import (
-    calls_nowhere,
+    about_calls,
     cannot_run,
     examples_that_do_not_fit,
     in_shell,
@@ -384,7 +384,7 @@ class _Signer:
         if is_tool:
             self._companions.list_again(element, verified)
             warnings += examples_that_do_not_fit(file, metadata)
-            warnings += calls_nowhere(file, metadata, self._context.spaces)
+            warnings += about_calls(file, metadata, self._context)
         # The signature has moved the lines: those of the file as it is now are told.
         warnings += misspelt_fields(verified.file)
         warnings += unknown_keywords_in(metadata)

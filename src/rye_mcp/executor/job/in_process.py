@@ -42,7 +42,7 @@ class InProcessCall:
     """One call of `tool`. `config` is filled; `cwd` is where a program would start, `timeout` in seconds.
 
     `environment` is what a program of the tool would get, `withheld` what the server has besides. `bounds`
-    confine such a program.
+    confine such a program. `tree` is the key of the outermost program, if one is above the call.
     """
 
     tool: ChainElement
@@ -53,6 +53,7 @@ class InProcessCall:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     withheld: frozenset[str] = frozenset()
     bounds: Bounds | None = None
+    tree: str | None = None
 
 
 @runtime_checkable

@@ -128,6 +128,23 @@ async def test_a_skill_goes_along_with_every_file_of_it(alice: Member, bob: Memb
     assert loaded.integrity.state == "verified"
 
 
+async def test_what_runs_a_tool_goes_along_if_it_is_of_the_same_space(alice: Member, bob: Member) -> None:
+    runtime = b"""\
+version: "1.0.0"
+description: Runs a script with sh.
+tool_type: runtime
+executor_id: rye/core/primitives/subprocess
+config: {command: sh, args: ["{tool_path}"]}
+"""
+    put(alice.world, runtime, "demo/own_runtime", ".yaml", signed=True)
+    put(alice.world, tool(executor="demo/own_runtime"), "demo/uses", signed=True)
+    async with registry() as there:
+        pushed = await alice.push(there.reference(), "demo/uses")
+        assert "tools/demo/own_runtime.yaml" in pushed.files
+        (alice.space / "tools/demo/own_runtime.yaml").unlink()
+        await refused_with("executor_not_found", alice.push(there.reference(), "demo/uses"))
+
+
 async def test_what_does_not_verify_is_not_pushed(alice: Member) -> None:
     (alice.space / TOOLS[0]).write_bytes((alice.space / TOOLS[0]).read_bytes() + b"# more\n")
     async with registry() as there:

@@ -1,0 +1,204 @@
+"""The same tools here and on a worker of this machine, in turns, in one process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from harness.memory import idle_percent
+from harness.report import machine
+from harness.server import SCRIPTS
+from rye_mcp.app import App, Settings
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+
+__all__ = ["main"]
+
+TRUE: Final = """\
+executor_id: rye/core/primitives/subprocess
+permissions: unconfined
+{workspace}config: {{command: /bin/true}}
+"""
+SUM: Final = """\
+# /// rye
+# executor_id: python_script_runtime
+# permissions: unconfined
+{workspace}# ///
+print(40 + 2)
+"""
+
+ADDED_MS: Final = 2.0
+"""How much longer /bin/true may take on a worker of this machine."""
+
+AT_ONCE: Final = {"bin_true": 0.9, "sum": 0.7}
+"""How many calls a second of those here a worker of this machine has to reach, many at once."""
+
+CALLS_PER_ROUND: Final = 40
+MANY: Final = 200
+QUIET_PERCENT: Final = 90
+
+Call = Callable[[], Coroutine[Any, Any, None]]
+Calls = dict[str, Call]
+
+
+def main(description: str) -> int:
+    """Measure, print, and say whether the targets were met."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 when a target is missed")
+    parser.add_argument("--quick", action="store_true", help="few calls: whether it runs at all")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    idle = idle_percent()
+    if idle < QUIET_PERCENT:
+        print(f"the machine is busy (idle: {idle:.0f} %): the figures mean little")
+    rounds, calls, many = (2, 5, 10) if options.quick else (options.rounds, CALLS_PER_ROUND, MANY)
+    with tempfile.TemporaryDirectory(prefix="rye-bench-") as place:
+        report = anyio.run(_measured, Path(place), rounds, calls, many)
+    report |= {"machine": machine(), "idle_percent": idle}
+    _print(report)
+    if options.json is not None:
+        options.json.write_text(json.dumps(report, indent=2), encoding="utf-8")
+    missed = [target for target in report["targets"] if not target["is_met"]]
+    return 1 if missed and options.strict else 0
+
+
+async def _measured(place: Path, rounds: int, calls: int, many: int) -> dict[str, Any]:
+    project, environment = await anyio.to_thread.run_sync(_project, place)
+    settings = Settings.find(
+        project=project,
+        user_directory=Path(environment["HOME"]),
+        state=Path(environment["XDG_STATE_HOME"], "rye"),
+        cache=place / "cache",
+        environment=environment,
+    )
+    app = App.open(settings)
+    async with app.closing():
+        contenders = _contenders(app.executor())
+        for call in contenders.values():
+            await call()
+        medians = await _one_by_one(contenders, rounds, calls)
+        per_second = {name: await _at_once(call, many) for name, call in contenders.items()}
+    added = {
+        name: statistics.median(
+            one - other for one, other in zip(medians[f"node {name}"], medians[f"here {name}"], strict=True)
+        )
+        for name in AT_ONCE
+    }
+    targets = [_target("bin_true, on the node over here, ms", added["bin_true"], ADDED_MS, at_least=False)]
+    for name, limit in AT_ONCE.items():
+        ratio = per_second[f"node {name}"] / per_second[f"here {name}"]
+        what = f"{name}, {many} at once: calls a second on the node ÷ here"
+        targets.append(_target(what, ratio, limit, at_least=True))
+    p50 = {name: statistics.median(found) for name, found in medians.items()}
+    return {"p50_ms": p50, "per_second": per_second, "added_ms": added, "targets": targets}
+
+
+def _contenders(executor: PrimitiveExecutor) -> Calls:
+    def caller(name: str, answer: Any, *, on_node: bool) -> Call:
+        item_id = f"{'node' if on_node else 'here'}/{name}"
+
+        async def call() -> None:
+            result = await executor.run(item_id)
+            assert result.success, result.error
+            assert result.data == answer, result.data
+            assert (result.node is not None) is on_node
+
+        return call
+
+    answers = {"bin_true": "", "sum": 42}
+    return {
+        f"{'node' if on_node else 'here'} {name}": caller(name, answer, on_node=on_node)
+        for name, answer in answers.items()
+        for on_node in (False, True)
+    }
+
+
+async def _one_by_one(contenders: Calls, rounds: int, calls: int) -> dict[str, list[float]]:
+    medians: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        times: dict[str, list[float]] = defaultdict(list)
+        for _ in range(calls):
+            for name, call in contenders.items():
+                begun = time.perf_counter()
+                await call()
+                times[name].append((time.perf_counter() - begun) * 1000)
+        for name, found in times.items():
+            medians[name].append(statistics.median(found))
+    return medians
+
+
+async def _at_once(call: Call, many: int) -> float:
+    """How many calls a second, of so many at once."""
+    begun = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for _ in range(many):
+            group.start_soon(call)
+    return many / (time.perf_counter() - begun)
+
+
+def _target(name: str, value: float, limit: float, *, at_least: bool) -> dict[str, Any]:
+    is_met = value >= limit if at_least else value <= limit
+    return {"name": name, "value": value, "limit": limit, "at_least": at_least, "is_met": is_met}
+
+
+def _print(report: dict[str, Any]) -> None:
+    print(report["machine"])
+    for name, value in report["p50_ms"].items():
+        print(f"{name:<14} p50 {value:6.2f} ms, many at once {report['per_second'][name]:7.1f} calls/s")
+    for target in report["targets"]:
+        limit = f"{'≥' if target['at_least'] else '≤'} {target['limit']:g}"
+        print(f"{target['name']}: {target['value']:.2f} ({limit}) {'ok' if target['is_met'] else 'MISSED'}")
+
+
+def _project(place: Path) -> tuple[Path, dict[str, str]]:
+    """A project with each tool twice, and an engine that takes those of one directory."""
+    project, home = place / "project", place / "home"
+    for directory in ("node", "here"):
+        (project / ".ai/tools" / directory).mkdir(parents=True)
+    home.mkdir()
+    environment = {
+        "PATH": f"{SCRIPTS}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "USER_SPACE": str(home),
+        "XDG_STATE_HOME": str(place / "state"),
+        "XDG_CACHE_HOME": str(place / "cache"),
+    }
+    for directory, yaml, comment in (
+        ("node", "workspace: none\n", "# workspace: none\n"),
+        ("here", "", ""),
+    ):
+        tools = project / ".ai/tools" / directory
+        (tools / "bin_true.yaml").write_text(TRUE.format(workspace=yaml))
+        (tools / "sum.py").write_text(SUM.format(workspace=comment))
+
+    def rye(*words: str) -> str:
+        ran = subprocess.run(
+            [SCRIPTS / "rye", *words],
+            cwd=project,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return ran.stdout
+
+    rye("init")
+    for directory in ("node", "here"):
+        rye("sign", f"{directory}/*")
+    rye("trust", "project")
+    document = place / "node.toml"
+    document.write_text(rye("node", "init", "--owner", "bench"))
+    rye("node", "accept", str(document), "--ids", "node/*")
+    rye("engine", "add", "bench", "--node", str(document), "--takes", "node/*")
+    return project, environment

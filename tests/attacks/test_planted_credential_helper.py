@@ -1,0 +1,47 @@
+"""Attack: a project, or somebody who can write to PATH, brings the program that is asked for passwords."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rye_mcp.errors import RyeError
+from rye_mcp.sharing.credentials import DockerCredentials
+from tests.registry_world import member_in
+from tests.verb_world import app_of
+
+HOST = "registry.example.com"
+
+
+def planted(directory: Path, canary: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    program = directory / "docker-credential-test"
+    program.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    program.chmod(0o755)
+    return directory
+
+
+@pytest.mark.parametrize("where", ["project", "linked", "relative", "by name"])
+async def test_a_helper_of_a_project_is_not_started(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary, clone = tmp_path / "canary", tmp_path / "clone"
+    (clone / ".ai").mkdir(parents=True)
+    directory = planted(clone / "bin", canary)
+    if where == "linked":
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine/docker-credential-test").symlink_to(directory / "docker-credential-test")
+        directory = tmp_path / "mine"
+    monkeypatch.chdir(clone)
+    path = "bin:." if where == "relative" else str(directory)
+    name = "../clone/bin/docker-credential-test" if where == "by name" else "test"
+    home = tmp_path / "home"
+    (home / ".docker").mkdir(parents=True)
+    (home / ".docker/config.json").write_text(json.dumps({"credsStore": name}))
+    why_not = app_of(member_in(tmp_path / "bob").world).trust.directories.why_not
+    with pytest.raises(RyeError) as caught:
+        await DockerCredentials({"HOME": str(home), "PATH": f"{path}:/usr/bin:/bin"}, why_not).of(HOST)
+    assert caught.value.code == "registry_refused"
+    assert not canary.exists()
