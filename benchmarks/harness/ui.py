@@ -13,9 +13,10 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -23,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from harness.figures import percentile
+from harness.memory import idle_percent
 from harness.report import machine
 from harness.server import Talk
-from harness.speed import QUIET_PERCENT, idle_percent
 from harness.targets import Target
-from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.ids import is_run_id, new_run_id
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.records import COLUMNS, row_of
 
@@ -40,6 +41,7 @@ SCRIPTS: Final = Path(sysconfig.get_path("scripts"))
 ROWS: Final = 100_000
 LINES: Final = 100
 LOUD: Final = 10
+QUIET_PERCENT: Final = 90
 
 HEAD: Final = """#!/usr/bin/env bash
 # /// rye
@@ -110,9 +112,8 @@ def main(description: str) -> int:
     print()
     for target in measured.targets:
         state = "ok" if target.is_met else "MISSED"
-        print(
-            f"{target.what:<44}{target.shown_limit():>10}{target.shown(round(target.measured, 1)):>12}  {state}"
-        )
+        found = target.shown(round(target.measured, 1))
+        print(f"{target.what:<44}{target.shown_limit():>10}{found:>12}  {state}")
     if options.json:
         report: dict[str, Any] = {"quick": options.quick, "machine": machine(), "idle_percent": idle}
         report |= {"figures": asdict(measured)}
@@ -194,12 +195,11 @@ def _fill(state: Path, rows: int) -> None:
     names = ", ".join(COLUMNS)
     insert = f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - constants
     chain = tuple((f"demo/tool{number}", "0" * 64) for number in range(3))
-    known = {"kind": "exited", "return_code": 0, "caller": "agent", "client": "claude-code", "chain": chain}
+    known: dict[str, Any] = {"kind": "exited", "return_code": 0, "caller": "agent", "client": "claude-code"}
     with sqlite3.connect(state / "runs.sqlite3") as connection:
         for number in range(rows):
-            record = RunRecord(
-                run_id=new_run_id(), item_id=f"demo/tool{number % 50}", duration_ms=12.5, **known
-            )
+            item_id = f"demo/tool{number % 50}"
+            record = RunRecord(run_id=new_run_id(), item_id=item_id, duration_ms=12.5, chain=chain, **known)
             connection.execute(insert, row_of(record))
     connection.close()
 
@@ -210,14 +210,12 @@ def _fill(state: Path, rows: int) -> None:
 @contextmanager
 def _chromium() -> Iterator[Browser | None]:
     path = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        path = None
-    if path is None:
+    if path is None or find_spec("playwright") is None:
         print("expected chromium and playwright, found none: only pings are measured", file=sys.stderr)
         yield None
         return
+    from playwright.sync_api import sync_playwright
+
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as drivers:
         browser = drivers.chromium.launch(executable_path=path, args=arguments)
@@ -288,7 +286,7 @@ def _pings(project: Path, environment: Mapping[str, str], rounds: int) -> tuple[
             with Talk([SCRIPTS / "rye-mcp"], environment, project) as server:
                 server.call("search", query="print")
                 follower = _Follower(project, environment) if looks else None
-                times += server.pings_among([call] * LOUD)
+                times.extend(server.pings_among([call] * LOUD))
                 if follower is not None:
                     follower.end()
     return alone, followed
@@ -315,9 +313,9 @@ class _Follower:
             threads: dict[str, Thread] = {}
             while not self._is_over:
                 live = Path(environment["XDG_STATE_HOME"]) / "rye/live"
-                names: Sequence[str] = os.listdir(live) if live.is_dir() else ()
+                names = [each.name for each in live.iterdir()] if live.is_dir() else []
                 for name in names:
-                    if name not in threads and not name.startswith("."):
+                    if name not in threads and is_run_id(name):
                         threads[name] = Thread(target=_read, args=(client, f"{base}/runs/{name}/live"))
                         threads[name].start()
                 time.sleep(0.05)
