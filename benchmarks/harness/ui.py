@@ -1,4 +1,4 @@
-"""The page of `rye ui` in Chromium, beside a log of many runs, a run that prints, and a server that is pinged."""
+"""The page of `rye ui` in Chromium: a log of many runs, a run that prints, and a server that is pinged."""
 
 from __future__ import annotations
 
