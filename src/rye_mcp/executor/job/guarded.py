@@ -29,8 +29,8 @@ _USUAL_VENVS: Final = (".venv", "venv", "env")
 _PACKAGES: Final = (".venv", "node_modules")
 _MAX_CONFIG_BYTES: Final = 1 << 20
 _MAX_INCLUDED: Final = 8
-_MAX_LOOKED_AT: Final = 20_000
-"""How many directories are looked into where an index doesn't say which repositories are in it."""
+MAX_LOOKED_AT: Final = 20_000
+"""How many directories are looked into where repositories may be anywhere."""
 
 _PATHS: Final = frozenset({"core.hookspath", "include.path", "includeif.path"})
 """Keys of git whose value is a path, whether something is there or not."""
@@ -58,6 +58,8 @@ class Around:
     packages: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    crowded: tuple[str, ...] = ()
+    """Directories with too much in them to be looked through: they stay as they are as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Found:
 
 def find(repository: Repository, around: Around) -> Found:
     """Find the guarded files of a project as they are now."""
-    guarded = dict.fromkeys([*_named_by_git(repository.project, repository), *_files_among(around.nested)])
+    named = _named_by_git(repository.project, repository)
+    guarded = dict.fromkeys([*named, *_files_among(around.nested), *around.crowded])
     return Found(tuple(guarded), around.packages, (*_directories_among(around.nested), *around.inner))
 
 
@@ -82,8 +85,8 @@ class Surroundings:
     A change that is too young to show in a stamp is not relied on: the next look goes everywhere again.
     """
 
-    def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
-        self._clock = clock
+    def __init__(self, *, clock: Callable[[], int] = time.time_ns, limit: int = MAX_LOOKED_AT) -> None:
+        self._clock, self._limit = clock, limit
         self._last: tuple[Repository, tuple[tuple[str, Stamp | None], ...], Around] | None = None
 
     def look(self, repository: Repository) -> Around:
@@ -91,7 +94,7 @@ class Surroundings:
         last = self._last
         if last and last[0] == repository and all(stamp_of(path) == then for path, then in last[1]):
             return last[2]
-        walk = _Walk(repository)
+        walk = _Walk(repository, self._limit)
         around = walk.around()
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
@@ -102,10 +105,11 @@ class Surroundings:
 class _Walk:
     """One look around a project, with the stamps of everything that decides about its result."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, limit: int) -> None:
         self.stamps: dict[str, Stamp | None] = {}
         self.is_known = True
-        self._project, self._repository = repository.project, repository
+        self.crowded: list[str] = []
+        self._project, self._repository, self._limit = repository.project, repository, limit
 
     def around(self) -> Around:
         """Look for packages and repositories."""
@@ -122,7 +126,7 @@ class _Walk:
             packages += [f"{self._project}/{name}" for name in inside]
         nested = list(dict.fromkeys([*nested, *self._submodules()]))
         inner = [each for directory in self._repository.directories for each in self._inner(directory)]
-        return Around(tuple(dict.fromkeys(packages)), tuple(nested), tuple(inner))
+        return Around(tuple(dict.fromkeys(packages)), tuple(nested), tuple(inner), tuple(self.crowded))
 
     def _is_venv(self, place: str, name: str) -> bool:
         return name in _USUAL_VENVS and bool(self._names_in(f"{place}/{name}", (_VENV,)))
@@ -156,7 +160,7 @@ class _Walk:
         names = _submodules_in(index, self.stamps[index])
         if names is None:
             self.is_known = False
-            yield from _every_git(self._project)
+            yield from _every_git(self._project, self._limit)
             return
         for place in (f"{self._repository.top}/{name}" for name in names):
             if place.startswith(f"{self._project}/"):
@@ -166,11 +170,15 @@ class _Walk:
         """Yield the directories of submodules and worktrees in a `.git`."""
         for place in (f"{directory}/modules", f"{directory}/worktrees"):
             self._stamp(place)
-            for found, names, files in os.walk(place):
+            looked_at = 0
+            for found, directories, names in _walked(place, self._limit):
+                looked_at += 1
                 self._stamp(found)
-                if "HEAD" in files:
+                if "HEAD" in names:
                     yield found
-                    names[:] = [name for name in names if name == "modules"]
+                    directories[:] = [name for name in directories if name == "modules"]
+            if looked_at == self._limit:
+                self.crowded.append(place)
 
 
 def _directories_among(paths: Iterable[str]) -> tuple[str, ...]:
@@ -198,13 +206,30 @@ def _submodules_in(index: str, stamp: Stamp | None) -> tuple[str, ...] | None:
         return None
 
 
-def _every_git(project: str) -> Iterator[str]:
-    for count, (directory, names, files) in enumerate(os.walk(project)):
-        if count >= _MAX_LOOKED_AT:
-            return
-        if directory != project and _GIT in (*names, *files):
+def _every_git(project: str, limit: int) -> Iterator[str]:
+    for directory, directories, names in _walked(project, limit):
+        if directory != project and _GIT in names:
             yield f"{directory}/{_GIT}"
-        names[:] = [name for name in names if name not in (_GIT, "node_modules")]
+        directories[:] = [name for name in directories if name not in (_GIT, "node_modules")]
+
+
+def _walked(top: str, limit: int) -> Iterator[tuple[str, list[str], set[str]]]:
+    """Yield each directory, those in it, and all names in it; the caller removes the directories to skip.
+
+    A tool may have made it deep and large, so nothing here is recursive, and it ends at the limit.
+    """
+    waiting, count = [top], 0
+    while waiting and count < limit:
+        directory = waiting.pop()
+        try:
+            with os.scandir(directory) as entries:
+                found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+        except OSError:  # gone, closed, or deeper than a path can say
+            continue
+        count += 1
+        directories = [name for name, is_directory in found if is_directory]
+        yield directory, directories, {name for name, _ in found}
+        waiting += [f"{directory}/{name}" for name in directories]
 
 
 # --- what configuration names ---

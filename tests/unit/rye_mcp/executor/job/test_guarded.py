@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lilux._stamps import SETTLED_NS, stamp_of
-from rye_mcp.executor.job.guarded import Around, Repository, Surroundings
+from rye_mcp.executor.job.guarded import Around, Repository, Surroundings, find
 
 
 def later() -> int:
@@ -124,3 +125,42 @@ def test_an_index_that_cannot_be_read_is_relied_on_for_nothing(tmp_path: Path) -
     (project / "deep/er/another").mkdir()
     (project / "deep/er/another/.git").mkdir()
     assert f"{project}/deep/er/another/.git" in around.look(repository).nested
+
+
+def dig(place: Path, depth: int) -> None:
+    """Make directories in each other, further down than a recursive program gets."""
+    place.mkdir(parents=True, exist_ok=True)
+    directory = os.open(place, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=directory)
+        below = os.open("d", os.O_RDONLY, dir_fd=directory)
+        os.close(directory)
+        directory = below
+    os.close(directory)
+
+
+@pytest.fixture
+def dug(tmp_path: Path) -> Iterator[Path]:
+    """A place for what is too deep to be removed by others."""
+    yield tmp_path
+    subprocess.run(["rm", "-rf", tmp_path / "project"], check=True)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("where", [".git/modules", ".git/worktrees", "deep"])
+def test_what_a_tool_has_made_too_deep_keeps_nobody_from_looking(dug: Path, where: str) -> None:
+    project, repository = made(dug)
+    (project / ".git/index").write_bytes(b"no index of git, with a link")
+    dig(project / where, 1200)
+    found = Surroundings().look(repository)
+    assert found.inner == (f"{project}/.git/modules/module",)
+    assert found.nested == (f"{project}/deep/er/module/.git",)
+
+
+def test_what_is_too_much_to_be_looked_through_stays_as_it_is(tmp_path: Path) -> None:
+    project, repository = made(tmp_path)
+    for number in range(5):
+        (project / f".git/modules/another{number}").mkdir()
+    found = Surroundings(limit=5).look(repository)
+    assert found.crowded == (f"{project}/.git/modules",)
+    assert f"{project}/.git/modules" in find(repository, found).guarded
