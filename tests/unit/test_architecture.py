@@ -105,7 +105,7 @@ MAY_BE_REACHED = {
     "rye_mcp.__main__": "the module as an interpreter is told to run it",
 }
 
-# A program under trio has trio, and an installation with the extra `onnx` has the others; nobody else needs them.
+# A program under trio has trio, an installation with the extra `onnx` has the others; nobody else needs them.
 IMPORTED_WHERE_IN_USE = {"numpy", "onnxruntime", "tokenizers", "trio"}
 
 
