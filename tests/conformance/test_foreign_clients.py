@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from tests.http_world import TOKEN, HttpServer, http_server
+from tests.inside_world import program
 from tests.mcp_world import Workshop, gone, python_tool
 from tests.node_world import *  # noqa: F403
 from tests.node_world import NodePrograms
@@ -40,6 +41,13 @@ child = subprocess.Popen(["sleep", "600"])
 print(os.getpid(), child.pid, flush=True)
 child.wait()"""
 
+PROGRAM = """\
+from rye import call
+
+def main(names):
+    return [call("demo/greet", name=name)["greeting"] for name in names]
+"""
+
 REVIEW = """\
 ---
 name: review
@@ -65,6 +73,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     workshop.write("demo/greet", python_tool(GREET, description="Greets somebody.", metadata=SCHEMA))
     workshop.write("demo/slow", python_tool(SLOW))
     workshop.write("demo/wait", python_tool(WAIT))
+    workshop.write("demo/all", program(PROGRAM, calls=["demo/greet"]))
     workshop.write("review", REVIEW, kind="directives", extension="md")
     workshop.write("notes", NOTES, kind="knowledge", extension="md")
     for item_type in ("tool", "directive", "knowledge"):
@@ -105,10 +114,11 @@ async def test_the_sdk_for_typescript_does_what_clients_do(
     found = json.loads(done.stdout)
     assert (found["era"], found["server"]["name"]) == (era, "rye-mcp")
     assert found["tools"] == ["search", "load", "execute", "sign", "demo_greet"]
-    assert [hit["id"] for hit in found["search"]["structuredContent"]["results"]] == ["demo/greet"]
+    assert found["search"]["structuredContent"]["results"][0]["id"] == "demo/greet"
     assert found["native"]["structuredContent"] == {"greeting": "Hello, Ada!"}
     assert found["execute"]["structuredContent"]["data"] == {"steps": 3}
     assert found["progress"][:1] == ["step 0"]
+    assert found["program"]["structuredContent"]["data"] == ["Hello, Ada!", "Hello, Leo!"]
     refused = found["refused"]
     assert (refused["isError"], refused["structuredContent"]["code"]) == (True, "item_not_found")
     assert found["after"]["structuredContent"]["data"] == {"greeting": "Hello, Grace!"}
@@ -123,6 +133,8 @@ INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 CALL = {"item_id": "demo/greet", "parameters": {"name": "Grace"}}
 
+PROGRAMS = {"item_id": "demo/all", "parameters": {"names": ["Ada", "Leo"]}}
+
 INSPECTED = [
     ("modern", "tools/list", ("--strict",), 0, '"name":"execute"'),
     ("legacy", "tools/call", ("--tool-name", "demo_greet", "--tool-arg", "name=Ada"), 0, "Hello, Ada!"),
@@ -132,6 +144,16 @@ INSPECTED = [
         ("--tool-name", "execute", "--tool-args-json", json.dumps(CALL)),
         0,
         "Hello, Grace!",
+    ),
+    *(
+        (
+            era,
+            "tools/call",
+            ("--tool-name", "execute", "--tool-args-json", json.dumps(PROGRAMS)),
+            0,
+            '"data":["Hello, Ada!","Hello, Leo!"]',
+        )
+        for era in ("modern", "legacy")
     ),
     ("modern", "tools/call", ("--tool-name", "execute", "--tool-arg", "item_id=no"), 5, "item_not_found"),
     ("legacy", "prompts/list", (), 0, '"name":"review"'),

@@ -61,6 +61,7 @@ const found = {
   tools: (await client.listTools()).tools.map(({ name }) => name),
   search: await call(client, { name: "search", arguments: { query: "greets" } }),
   native: await call(client, { name: "demo_greet", arguments: { name: "Ada" } }),
+  program: await execute("demo/all", { names: ["Ada", "Leo"] }),
   execute: await execute("demo/slow", {}, { onprogress: ({ message }) => progress.push(message) }),
   progress,
   refused: await execute("demo/nothing", {}),
