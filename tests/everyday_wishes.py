@@ -1,13 +1,18 @@
 """What people wish for on a usual day, and the items that would do: written down before a search was tried.
 
 The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
+Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
+that, and no text was edited for them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BIGGEST", "WISHES"]
+__all__ = ["BIGGEST", "FURTHER_WISHES", "LEAST_FOUND", "WISHES"]
+
+LEAST_FOUND: Final = (18, 12)
+"""How many of each set find the right item among the first three; of the second, this is as far as it is."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
 
@@ -45,4 +50,39 @@ WISHES: Final = [
     ),
     ("run a shell command", ["rye/bash/bash"]),
     ("which tool calls failed today", ["rye/core/runs"]),
+]
+
+FURTHER_WISHES: Final = [
+    ("make a new branch for my feature", ["mcp/git/git_create_branch"]),
+    ("undo what I staged", ["mcp/git/git_reset"]),
+    ("which branches are there", ["mcp/git/git_branch"]),
+    ("put this text into a new file", [f"{_FILES}/write", "mcp/files/write_file"]),
+    ("make a folder for the reports", ["mcp/files/create_directory"]),
+    (
+        "how large is this file and when was it changed",
+        ["mcp/files/get_file_info", "mcp/files/list_directory_with_sizes", f"{_FILES}/ls"],
+    ),
+    ("look at a picture", ["mcp/files/read_media_file"]),
+    ("read several files at once", ["mcp/files/read_multiple_files"]),
+    ("if it is noon in Berlin, how late is it in New York", ["mcp/time/convert_time"]),
+    (
+        "what do you know about Ada",
+        ["mcp/memory/search_nodes", "mcp/memory/open_nodes", "mcp/memory/read_graph"],
+    ),
+    (
+        "forget what I said about my job",
+        ["mcp/memory/delete_observations", "mcp/memory/delete_entities", "mcp/memory/delete_relations"],
+    ),
+    ("note that two people work together", ["mcp/memory/create_relations"]),
+    ("is the signature of this tool still right", ["rye/core/verify"]),
+    ("run a few lines of Python", ["rye/python/run", "rye/code/run"]),
+    ("what did this commit change", [f"{_GIT}/show", "mcp/git/git_show"]),
+    ("replace a word in a document with another one", [f"{_FILES}/edit", "mcp/files/edit_file"]),
+    ("send a request to a REST API", ["rye/http/fetch"]),
+    (
+        "which files have I touched but not committed",
+        [f"{_GIT}/status", "mcp/git/git_status", f"{_GIT}/diff", "mcp/git/git_diff_unstaged"],
+    ),
+    ("show the last lines of the output of my server", [f"{_PROCESS}/logs"]),
+    ("where am I allowed to read and write", ["mcp/files/list_allowed_directories"]),
 ]

@@ -144,8 +144,8 @@ class Pair:
             state=world.state,
             environment=self.environment(),
         )
-        instance = Instance.begin(self.key_of(self.node), self.submitters.key, package="1")
         wire = Wire(self.key_of(self.server))
+        instance = Instance(self.key_of(self.node), self.submitters.key, "1", lambda: wire.age_ms)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(wire.serve, Worker(instance, executor, self.submitters, **options))
@@ -165,6 +165,10 @@ class Wire:
 
     def __init__(self, submitter: RunnerKey) -> None:
         self.submitter = submitter
+        self.age_ms = 0.0
+        """How old the worker is, by its own clock."""
+        self.is_read = True
+        """Whether the server takes what the worker writes."""
         self.written = bytearray()
         """All that the worker has written."""
         self._in: deque[bytes] = deque()
@@ -196,15 +200,23 @@ class Wire:
         return self._in.popleft()
 
     def take(self, data: memoryview) -> memoryview:
+        if not self.is_read:
+            return data
         self.written += data
         self._out.extend((decode_header(raw), payload) for raw, payload in self._frames.feed(data))
         self._tell()
         return data[:0]
 
     async def wait(self) -> None:
-        raise AssertionError("everything is taken")
+        while not self.is_read:
+            await self._wait()
 
     # --- what a test does ---
+
+    def read_again(self) -> None:
+        """Take what the worker writes again."""
+        self.is_read = True
+        self._tell()
 
     def say(self, data: bytes) -> None:
         """Give bytes to the worker; none for the end."""

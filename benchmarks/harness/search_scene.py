@@ -142,7 +142,9 @@ def query_kinds(count: int) -> dict[str, list[tuple[str, Fuzzy]]]:
     return {
         "one word": each("{}", 1),
         "three words": each("{} {} {}", 3),
+        "twelve words": each(" ".join(["{}"] * 12), 12),
         "sentence": each(_SENTENCE, 6),
+        "three sentences": each("{} {} {} {}. {} {} {} {}. {} {} {} {}", 12),
         "all of three words": each("{} AND {} AND {}", 3),
         "one without another": each("{} NOT {}", 2),
         "phrase": each('"{} {}"', 2),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from rye_mcp.permissions import Permissions, Requirement
 from rye_mcp.runs.log import RunLog
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import revoke
+from tests.attacks.test_machine_without_cells import IN_WALLS
 from tests.trust_world import refused
 from tests.worker_world import COUNTER, Pair, bash_tool
 
@@ -162,3 +165,18 @@ async def test_a_tool_that_does_its_work_inside_of_the_worker(pair: Pair) -> Non
             await pair.call(link, await pair.bundle("rye/process/status"))
     assert caught.value.code == "node_refused"
     assert "program" in caught.value.message
+
+
+async def test_a_node_that_cannot_enforce_what_the_tool_requires(pair: Pair) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("this machine has no setpriv")
+    script = bash_tool('echo run >> "$COUNTED"', permissions="{require: cell}")
+    pair.server.sign("demo/strict.sh", script)
+    pair.accept()
+    pair.trust()
+    rye = str(Path(sysconfig.get_path("scripts"), "rye"))
+    async with pair.linked(command=[*map(str, IN_WALLS), rye, "worker"]) as link:
+        remote = await pair.call(link, await pair.bundle("demo/strict"))
+        assert (await pair.call(link, await pair.bundle("demo/count"))).outcome.success, "others run there"
+    assert remote.outcome.code == "isolation_unavailable"
+    assert pair.counted == 1

@@ -74,7 +74,8 @@ async def test_to_another_worker_of_the_node_or_to_one_that_was_started_again(pa
 
 async def test_when_it_has_expired(pair: Pair) -> None:
     async with pair.wired() as wire:
-        envelope, _ = await wire.sealed(expires_ms=0)
+        envelope, _ = await wire.sealed(expires_ms=5_000)
+        wire.age_ms = 5_001
         wire.say(encode_frame(envelope))
         header, _ = await wire.frame()
     assert (header["op"], header["reason"]) == ("unopened", "expired")
@@ -89,3 +90,23 @@ async def test_the_same_run_in_another_envelope(pair: Pair) -> None:
         header, _ = await wire.frame()
     assert (header["op"], header["reason"]) == ("unopened", "replayed")
     assert pair.counted == 1
+
+
+async def test_the_same_run_in_another_envelope_while_it_goes_on_for_longer_than_the_first_was_good(
+    pair: Pair,
+) -> None:
+    run_id = new_run_id()
+    async with pair.wired() as wire:
+        first, opened = await wire.sealed(run_id, expires_ms=5_000)
+        wire.say(b"".join([encode_frame(first), *frames_of(opened, message({"op": "ping"}))]))
+        assert (await wire.frame())[0]["op"] == "sealed", "it is open, and waits for its bundle"
+        wire.age_ms = 6_000
+        second, channel = await wire.sealed(run_id)
+        wire.say(encode_frame(second))
+        header, _ = await wire.frame()
+        for frame in frames_of(channel, message({"op": "bundle"}, await pair.bundle("demo/count"))):
+            wire.say(frame)
+        answer = await wire.frame()
+    assert (header["op"], header["reason"]) == ("unopened", "replayed")
+    assert answer[0]["op"] == "sealed", "the pieces of another channel end the first call"
+    assert pair.counted == 0

@@ -8,15 +8,17 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from lilux._frames import encode_frame
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.nodes.messages import Incoming, message
+from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
 from rye_mcp.nodes.outcomes import decode_refusal
 from rye_mcp.nodes.seal import Channel
+from rye_mcp.runs.log import RunLog
 from tests.worker_world import COUNTER, Pair, Wire, bash_tool, frames_of
 
 pytestmark = pytest.mark.anyio
@@ -113,9 +115,30 @@ async def test_a_worker_that_hears_nothing_of_a_call_ends_it(pair: Pair) -> None
     async with pair.wired(silence_s=0.2) as wire:
         envelope, channel = await wire.sealed()
         wire.say(encode_frame(envelope))
+        with anyio.move_on_after(5):
+            header, _ = await wire.answer(channel)
+            assert header["op"] == "ended"
+            return
+    pytest.fail("expected the worker to end the call")
+
+
+async def test_a_server_that_reads_nothing_and_says_nothing_more_has_its_call_ended(pair: Pair) -> None:
+    gone = pair.node.world.root / "gone"
+    pair.server.sign("demo/flood.sh", bash_tool(f"trap 'touch {gone}' EXIT; yes & wait"))
+    async with pair.wired(silence_s=0.5) as wire:
+        await wire.hello()
+        wire.is_read = False
+        envelope, channel = await wire.sealed()
+        bundle = await pair.bundle("demo/flood")
+        for frame in (encode_frame(envelope), *frames_of(channel, message({"op": "bundle"}, bundle))):
+            wire.say(frame)
+        with RunLog(pair.node.world.state) as log:
+            while not [row for row in log.list() if row.code == "cancelled"]:  # noqa: ASYNC110 - no event
+                await anyio.sleep(0.02)
+        wire.read_again()
         header, _ = await wire.answer(channel)
     assert header["op"] == "ended"
-    assert pair.counted == 0
+    assert len(wire.written) < 2 * CREDIT_BYTES, "no more than there is credit for"
 
 
 async def test_bytes_that_are_no_frames_end_the_worker(pair: Pair) -> None:

@@ -6,7 +6,7 @@ what a file held when it was indexed: callers read and verify the item before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -43,13 +43,10 @@ __all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
 CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
 
-FEW: Final = 10
-"""If a wish finds fewer, it is filled up with what is near in meaning."""
+NEAREST: Final = 20
+"""How many documents of a space are compared with a wish because of their meaning."""
 
-FILLED_UP: Final = 20
-"""How many documents are near enough to be compared with a wish by their meaning alone."""
-
-LEAST_SIMILARITY: Final = 0.2
+LEAST_SIMILARITY: Final = 0.1
 """How similar a document has to be to be found by its meaning alone."""
 
 NEARER: Final = {SpaceName.PROJECT: 0.05, SpaceName.USER: 0.025, SpaceName.SYSTEM: 0.0}
@@ -130,6 +127,7 @@ class _Candidate:
     entry: Entry
     scores: Sequence[float]
     alike: float
+    is_near: bool
 
 
 class Catalog:
@@ -234,8 +232,6 @@ class _Search:
         if not self._asked.words and not self._asked.prefixes:
             return self._matching("id", last, 1.0)
         found = self._ranked()
-        if self._is_filled_up and len(found) < FEW and self.total() < FEW:
-            found += self._near_in_meaning(found)
         return found if len(found) >= last else found + self._behind(found, last)
 
     def total(self) -> int:
@@ -318,25 +314,36 @@ class _Search:
         stems = self._stemmer.stems(own)
         begun = [word for turn in zip_longest(*self._counts.words.values()) for word in turn if word]
         words = list(dict.fromkeys([*(STEM + stems[word] for word in own), *begun]))
-        return [
-            candidate
-            for index in self._indexes
-            for candidate in self._compared(
-                index, index.ask(lambda engine: engine.candidates(self._wanted, words, CANDIDATES))
-            )
-        ]
+        found: list[_Candidate] = []
+        for index in self._indexes:
+            entries = index.ask(lambda engine: engine.candidates(self._wanted, words, CANDIDATES))
+            found += self._compared(index, entries)
+            if self._vector and len(self._asked.words) >= LEAST_WORDS:  # a single word is looked up
+                seen = {entry.key for entry in entries}
+                found += self._near_in_meaning(index, seen)
+        return found
+
+    def _near_in_meaning(self, index: SpaceIndex, seen: Container[int]) -> Iterator[_Candidate]:
+        """What means something similar to a wish, whether it has one of its words or not."""
+        entries = index.ask(lambda engine: engine.nearest(self._wanted, self._vector, NEAREST, seen))
+        for candidate in self._compared(index, entries):
+            if not candidate.is_near or candidate.alike >= LEAST_SIMILARITY:
+                yield candidate
 
     def _compared(self, index: SpaceIndex, entries: Sequence[Entry]) -> Iterator[_Candidate]:
         """How well the words of these documents answer, by each measure, and how alike their meaning is."""
         features = index.ask(lambda engine: engine.features(entries))
         vectors = index.ask(lambda engine: engine.vectors(entries)) if self._vector else {}
         for entry in entries:
-            scores = self._measure.scores(features[entry.key])
-            yield _Candidate(index, entry, scores, similarity(self._vector, vectors.get(entry.key, b"")))
+            alike = similarity(self._vector, vectors.get(entry.key, b""))
+            has_words = self._measure.has_words(features[entry.key])
+            yield _Candidate(index, entry, self._measure.scores(features[entry.key]), alike, not has_words)
 
     @cached_property
     def _scale(self) -> Scale:
-        return Scale.of([candidate.scores for candidate in self._candidates])
+        scores = [candidate.scores for candidate in self._candidates]
+        scale = Scale.of(scores, self._measure.possible)
+        return scale if self._vector else replace(scale, coverage=1.0)
 
     @cached_property
     def _valued(self) -> list[_Found]:
@@ -352,7 +359,8 @@ class _Search:
         worth, sentence = self._scale.worth(candidate.scores)
         worth += MEANING_WEIGHT * max(0.0, candidate.alike)
         worth += NEARER[candidate.index.space.name] - PART * candidate.entry.is_part
-        return _Found(candidate.index, candidate.entry, max(worth, 0.0), sentence)
+        sentence = None if candidate.is_near else sentence
+        return _Found(candidate.index, candidate.entry, max(worth, 0.0), sentence, candidate.is_near)
 
     # --- in which order ---
 
@@ -363,25 +371,6 @@ class _Search:
         if self._query.wish and asks_to_look(self._query.wish, self._stemmer):
             found.sort(key=lambda each: each.entry.is_destructive)
         return _never_rising(found)
-
-    @property
-    def _is_filled_up(self) -> bool:
-        """Whether a wish says enough to find anything by its meaning alone: a single word is looked up."""
-        return bool(self._vector) and len(self._asked.words) >= LEAST_WORDS
-
-    def _near_in_meaning(self, found: Sequence[_Found]) -> list[_Found]:
-        """What no word was found in, and means something similar; the most similar first."""
-        near = [each for index in self._indexes for each in self._near_in(index, found)]
-        near.sort(key=_by_score)
-        return _never_rising([*found[-1:], *near[:FILLED_UP]])[len(found[-1:]) :]
-
-    def _near_in(self, index: SpaceIndex, found: Sequence[_Found]) -> Iterator[_Found]:
-        seen = {each.entry.key for each in found if each.index is index}
-        entries = index.ask(lambda engine: engine.nearest(self._wanted, self._vector, FILLED_UP, seen))
-        vectors = index.ask(lambda engine: engine.vectors(entries))
-        for entry in entries:
-            if (alike := similarity(self._vector, vectors[entry.key])) >= LEAST_SIMILARITY:
-                yield _Found(index, entry, MEANING_WEIGHT * alike / self._top, is_near=True)
 
     def _behind(self, found: Sequence[_Found], last: int) -> list[_Found]:
         """What matches and was no candidate, by id; all of it is worth as much as the last candidate."""

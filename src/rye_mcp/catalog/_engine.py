@@ -10,7 +10,7 @@ import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -20,7 +20,7 @@ from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, STEM, Condition, Wanted, b
 from rye_mcp.catalog._query_tree import FIELDS, NAMED
 from rye_mcp.catalog._ranking import Counts, Features, stems_counted
 from rye_mcp.catalog._words import Stemmer, Vocabulary
-from rye_mcp.catalog.meaning import Meaning, sign_bits
+from rye_mcp.catalog.meaning import Meaning, Signs, sign_bits
 from rye_mcp.items import ItemPlace, ItemType
 
 __all__ = ["Change", "Engine", "Entry", "Row"]
@@ -213,7 +213,7 @@ class Engine:
                 row, vector = prepared[change.path]
                 texts.append((key, *row))
                 if vector:
-                    vectors.append((key, sign_bits(vector).to_bytes(len(vector) // 8, "little"), vector))
+                    vectors.append((key, sign_bits(vector), vector))
         for table, rows in (("items", items), ("texts", texts), ("vectors", vectors)):
             self._insert(table, rows)
         self.database.execute(
@@ -349,22 +349,23 @@ class Engine:
     def nearest(self, wanted: Wanted, vector: bytes, limit: int, seen: Container[int]) -> list[Entry]:
         """Wanted documents, whatever their words: those whose vectors share most signs with this one."""
         keys, signs = self._while_unchanged(self._signs)
-        distances = list(map(int.bit_count, map(sign_bits(vector).__xor__, signs)))
-        near = sorted((distances[at], key) for at, key in self._allowed(wanted, keys) if key not in seen)
-        return self._entries(key for _, key in near[:limit])
-
-    def _allowed(self, wanted: Wanted, keys: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Which of these keys are those of items that may be found, and where they stand."""
-        named: Container[int] | None = None
-        if wanted.others is not None:
-            sql, values = both(Condition("is_listed"), wanted.others)
-            named = {key for (key,) in self.database.execute(f"SELECT key FROM items WHERE {sql}", values)}
+        bits, allowed = sign_bits(vector), self._allowed(wanted)
+        near: list[int] = []
         for item_type in wanted.item_types:
             first = first_key(item_type)
             start, end = bisect_left(keys, first), bisect_left(keys, first + KEYS_OF_A_TYPE)
-            yield from (
-                each for each in enumerate(keys[start:end], start) if named is None or each[1] in named
+            found = (keys[at] for at in signs.nearest(bits, start, end))
+            near += islice(
+                (key for key in found if key not in seen and (allowed is None or key in allowed)), limit
             )
+        return self._entries(near)
+
+    def _allowed(self, wanted: Wanted) -> Container[int] | None:
+        """The keys of what may be found, whatever its words; None for all."""
+        if wanted.others is None:
+            return None
+        sql, values = both(Condition("is_listed"), wanted.others)
+        return {key for (key,) in self.database.execute(f"SELECT key FROM items WHERE {sql}", values)}
 
     def vocabulary(self) -> Vocabulary:
         """The words of the documents."""
@@ -374,10 +375,10 @@ class Engine:
         sql = "SELECT word FROM counts WHERE word NOT LIKE ? ORDER BY documents DESC, word LIMIT ?"
         return Vocabulary(word for (word,) in self.database.execute(sql, (f"{STEM}%", MAX_VOCABULARY)))
 
-    def _signs(self) -> tuple[Sequence[int], Sequence[int]]:
+    def _signs(self) -> tuple[Sequence[int], Signs]:
         """The keys of all vectors in order, and their sign bits."""
         rows = self.database.execute("SELECT key, signs FROM vectors ORDER BY key").fetchall()
-        return [key for key, _ in rows], [int.from_bytes(signs, "little") for _, signs in rows]
+        return [key for key, _ in rows], Signs(signs for _, signs in rows)
 
     def _while_unchanged(self, make: Callable[[], Kept]) -> Kept:
         """What was made before, unless the index has changed since."""

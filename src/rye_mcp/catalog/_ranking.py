@@ -174,6 +174,9 @@ class Measure:
             begun = counts.words.get(prefix, ())
             self._add(total, sum(counts.having[word] for word in begun), [stems[word] for word in begun], ())
         self._sentences = [_places(sentence, words.values()) for sentence in sentences]
+        # As much as a document is worth that says each word once, and in its name.
+        whole = [2 * part.rarity / (1 + SATURATION) for part in self._parts]
+        self.possible = [sum(whole), *(sum(map(whole.__getitem__, places)) for places in self._sentences)]
 
     def _add(self, total: int, documents: int, stems: Iterable[str], words: Iterable[str]) -> None:
         counted = [_counted(stem) for stem in dict.fromkeys(stems)]
@@ -184,6 +187,10 @@ class Measure:
         """How well a document answers the whole query, and how well each of its sentences."""
         values = self._values(features)
         return [sum(values), *(sum(map(values.__getitem__, places)) for places in self._sentences)]
+
+    def has_words(self, features: Features) -> bool:
+        """Whether a document has any of the words."""
+        return any(stem in features.counted for part in self._parts for stem in part.stems)
 
     def _values(self, features: Features) -> list[float]:
         """What each part is worth: BM25 of its stems, and the squared share of its n-grams in the name."""
@@ -245,20 +252,25 @@ def _bare_terms(tree: Node) -> list[Term] | None:
 class Scale:
     """The best that the candidates of a search have reached by each measure.
 
-    The first measure is that of the whole wish, the others are those of its sentences.
+    The first measure is that of the whole wish, the others are those of its sentences. `coverage` says how
+    much of what is possible the best is, of the measure where that is most: words that say little of what
+    somebody wishes for count little beside what the wish means.
     """
 
     best: Sequence[float]
+    coverage: float
 
     @classmethod
-    def of(cls, scores: Sequence[Sequence[float]]) -> Scale:
+    def of(cls, scores: Sequence[Sequence[float]], possible: Sequence[float]) -> Scale:
         """The scale of candidates with these scores."""
-        return cls([max(column) for column in zip(*scores, strict=True)])
+        best = [max(column) for column in zip(*scores, strict=True)] or [0.0] * len(possible)
+        reached = (most / whole for most, whole in zip(best, possible, strict=True) if whole)
+        return cls(best, min(1.0, max(reached, default=1.0)))
 
     def worth(self, scores: Sequence[float]) -> tuple[float, int | None]:
         """What the words of a document are worth, and the sentence that it answers best, of several."""
-        best = self.best or [0.0] * len(scores)  # without candidates, nothing is worth anything
-        whole, *parts = [score / most if most else 0.0 for score, most in zip(scores, best, strict=True)]
+        shares = [score / most if most else 0.0 for score, most in zip(scores, self.best, strict=True)]
+        whole, *parts = (share * self.coverage for share in shares)
         if not parts:
             return whole, None
         sentence = max(range(len(parts)), key=parts.__getitem__)

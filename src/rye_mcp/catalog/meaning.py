@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isqrt, sqrt
 from operator import mul
@@ -24,6 +24,7 @@ __all__ = [
     "WEIGHTS",
     "WORDS",
     "Meaning",
+    "Signs",
     "TableError",
     "WordTable",
     "of_length",
@@ -48,6 +49,9 @@ _LANES: Final = struct.Struct(f"<{DIMENSIONS}H")
 _MIDDLE: Final = 128
 _MOST_AT_ONCE: Final = 257
 """So many bytes fit into one lane of 16 bits when they are added."""
+
+_ONES: Final = bytes(map(int.bit_count, range(256)))
+"""How many bits each byte has."""
 
 _LENGTH: Final = 254
 """How long a vector is; a component of more than half of that is cut to a byte."""
@@ -195,9 +199,32 @@ def _square(vector: bytes) -> int:
     return sum(map(mul, signed, signed)) or 1
 
 
-def sign_bits(vector: bytes) -> int:
-    """A bit for each component: whether it is negative. Vectors that share many bits are near."""
-    return sum(1 << number for number, each in enumerate(vector) if each & 0x80)
+def sign_bits(vector: bytes) -> bytes:
+    """A bit for each of the first 128 components: whether it is negative. Near vectors share many."""
+    bits = sum(1 << number for number, each in enumerate(vector[:DIMENSIONS]) if each & 0x80)
+    return bits.to_bytes((min(len(vector), DIMENSIONS) + 7) // 8, "little")
+
+
+class Signs:
+    """The sign bits of many vectors, which are compared with those of one all at once."""
+
+    def __init__(self, every: Iterable[bytes]) -> None:
+        self._every = b"".join(every)
+
+    def nearest(self, bits: bytes, start: int, end: int) -> Iterator[int]:
+        """The places from `start` up to `end`, those first that share most bits with these."""
+        size, count = len(bits), end - start
+        those = int.from_bytes(self._every[start * size : end * size], "little")
+        differing = those ^ int.from_bytes(bits * count, "little")
+        ones = differing.to_bytes(size * count, "little").translate(_ONES)
+        # One byte for each vector, as no two of so many bits differ in more than a byte can count.
+        summed = sum(int.from_bytes(ones[at::size], "little") for at in range(size))
+        distances = summed.to_bytes(count, "little")
+        for distance in range(8 * size + 1):
+            at = distances.find(distance)
+            while at >= 0:
+                yield start + at
+                at = distances.find(distance, at + 1)
 
 
 def packed(words: Sequence[str], stems: Iterable[str], rows: bytes) -> tuple[bytes, str]:

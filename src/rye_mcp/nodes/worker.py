@@ -127,6 +127,8 @@ class Worker:
 
     def _open(self, header: Header, group: TaskGroup) -> None:
         try:
+            if str(header.get("run")) in self._calls:  # it may go on for longer than its envelope is good
+                raise Refused("replayed")
             submitter, channel = self._instance.open(header)
         except Refused as exc:
             _log.warning("an envelope was not opened: %s", exc)

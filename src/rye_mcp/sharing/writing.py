@@ -1,8 +1,8 @@
 """Puts files into a space, all of them or none, and never over what somebody edited.
 
-First everything is compared, then everything is written beside its place, and only then does each file get
-its name. Where a name cannot be given, those before it get back what they had. A process that is killed in
-between leaves whole files, and the next pull finishes the work.
+First everything is compared, then everything is written to the root of the space under names that nobody
+reads, and only then does each file get its own. Where a name cannot be given, those before it get back what
+they had. A process that is killed in between leaves whole files, and the next pull finishes the work.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _PROGRAM_MODE: Final = 0o755
 _NAMED: Final = 10
+_ROOT: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ def write(space: Space, changes: Changes, *others: SharedFile) -> None:
             for path in reversed(done):
                 directories.restore(path, kept[path])
             raise
+        for path in changes.removed:
+            directories.remove_empty(path)
         directories.sync()
 
 
@@ -139,25 +142,29 @@ class _Directories:
         return self._open[above]
 
     def staged(self, file: SharedFile) -> str:
-        """Write a file beside its place; the name that it has there until it is published."""
+        """Write a file to the root; the name that it has there until it is published.
+
+        Not beside its place: whatever stands in the directory of a skill counts as a part of it.
+        """
+        self._of(file.path)
         mode = _PROGRAM_MODE if file.executable else _FILE_MODE
-        place, directory = self._root / file.path, self._of(file.path)
+        place, directory = self._root / file.path, self._of(_ROOT)
         writing = whole_files.staged(place, file.content, mode=mode, durable=False, directory=directory)
         return self._stack.enter_context(writing)
 
     def kept(self, path: str) -> str | None:
         """A second name for what stands there, until the end; None where nothing does."""
-        directory, name = self._of(path), f".lilux-{os.urandom(8).hex()}.tmp"
+        directory, root, name = self._of(path), self._of(_ROOT), f".lilux-{os.urandom(8).hex()}.tmp"
         try:
-            os.link(_name(path), name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+            os.link(_name(path), name, src_dir_fd=directory, dst_dir_fd=root, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        self._stack.callback(_unlink, name, directory)
+        self._stack.callback(_unlink, name, root)
         return name
 
     def publish(self, path: str, temporary: str) -> None:
         """Give a file its name."""
-        whole_files.publish(temporary, self._root / path, directory=self._of(path))
+        os.replace(temporary, _name(path), src_dir_fd=self._of(_ROOT), dst_dir_fd=self._of(path))
 
     def remove(self, path: str) -> None:
         """Take a file away, if it is there."""
@@ -169,8 +176,15 @@ class _Directories:
             if kept is None:
                 self.remove(path)
             else:
-                directory = self._of(path)
-                os.replace(kept, _name(path), src_dir_fd=directory, dst_dir_fd=directory)
+                self.publish(path, kept)
+
+    def remove_empty(self, path: str) -> None:
+        """Remove the directories above a file that have nothing in them any more."""
+        above = path.rpartition("/")[0]
+        with suppress(OSError):
+            while "/" in above:
+                os.rmdir(_name(above), dir_fd=self._of(above))
+                above = above.rpartition("/")[0]
 
     def sync(self) -> None:
         """Put the names on the disk."""

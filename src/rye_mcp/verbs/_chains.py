@@ -14,7 +14,7 @@ from lilux._dataclasses import dataclass
 from rye_mcp.configuration import asks_for_locks
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
-from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement, MetadataRole
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement, Finder, MetadataRole
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier
 from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
@@ -23,22 +23,51 @@ from rye_mcp.executor.lock.store import LockPlace
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.notices import Notice
+from rye_mcp.spaces import Found, Spaces
 from rye_mcp.spaces.source_tree import SourceName, SourceTree
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._signing_rights import relative_of
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["Chains", "Dependencies", "Executors", "LockState", "LockStates", "Runners", "dependencies_of"]
+__all__ = [
+    "Chains",
+    "Dependencies",
+    "Executors",
+    "LockState",
+    "LockStates",
+    "Remembered",
+    "Runners",
+    "dependencies_of",
+]
+
+
+class Remembered:
+    """Finds each executor once, for one call of a verb that looks at many tools."""
+
+    def __init__(self, spaces: Spaces) -> None:
+        self._spaces = spaces
+        self._found: dict[tuple[str, SpaceName | None], Found] = {}
+
+    def find(self, item_id: str) -> Found:
+        """The item with this id, read."""
+        return self._spaces.find(item_id)
+
+    def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
+        """The executor of this name, as it was when it was asked for first."""
+        key = (name, seen_from)
+        if key not in self._found:
+            self._found[key] = self._spaces.find_executor(name, seen_from=seen_from)
+        return self._found[key]
 
 
 class Chains:
     """The chains of one context, through the same stages that a run goes through."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, finder: Finder | None = None) -> None:
         self._context = context
         self._verifier = IntegrityVerifier(context.trust, context.project)
-        self._builder = ChainBuilder(context.spaces, self._verifier.require_verified)
+        self._builder = ChainBuilder(finder or context.spaces, self._verifier.require_verified)
 
     @cached_property
     def lockfiles(self) -> LockfileResolver:

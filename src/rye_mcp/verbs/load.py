@@ -146,9 +146,11 @@ def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[
     return (Notice("companions_not_copied", what),)
 
 
-def carried_files(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
+def carried_files(
+    element: ChainElement, tree: SourceTree, context: Context, chains: Chains | None = None
+) -> tuple[list[str], list[str]]:
     """The files that an item carries, and the good listings that say so, by their paths below the space."""
-    needs = dependencies_of(element, tree, Chains(context), context.project)
+    needs = dependencies_of(element, tree, chains or Chains(context), context.project)
     names = {name.relative for name in needs.asked_for if name.is_regular}
     listings = []
     for directory in needs.directories:

@@ -20,6 +20,13 @@ __all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_track
 MAX_INDEX_BYTES: Final = 128 << 20
 """How large an index may be: 128 MiB."""
 
+_MAX_NAME: Final = 4096
+_MAX_NAMES: Final = MAX_INDEX_BYTES
+"""How many bytes a name may have, and all names of an index: each may repeat most of the one before for free.
+
+No path is longer, and an index in which nothing is repeated has room for no more.
+"""
+
 _MAX_KEPT = 256
 _MAX_LINK_BYTES = 4096
 _GITDIR = b"gitdir: "
@@ -183,7 +190,7 @@ def _entries(data: bytes) -> list[tuple[int, bytes]]:
 
 def _read(data: bytes, version: int, count: int, digest: int) -> tuple[list[tuple[int, bytes]], int]:
     entries: list[tuple[int, bytes]] = []
-    position, name = _HEADER.size, b""
+    position, name, total = _HEADER.size, b"", 0
     for _ in range(count):
         start = position
         (mode,) = _MODE.unpack_from(data, position)
@@ -198,6 +205,9 @@ def _read(data: bytes, version: int, count: int, digest: int) -> tuple[list[tupl
         else:
             kept = b""
         end = data.index(b"\0", position)
+        total += len(kept) + end - position
+        if len(kept) + end - position > _MAX_NAME or total > _MAX_NAMES:
+            raise ValueError("names that are longer than paths can be")
         name = kept + data[position:end]
         position = end + 1 if version == _COMPRESSED else start + ((end - start) // 8 + 1) * 8
         entries.append((mode & _KINDS, name))
@@ -212,6 +222,8 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
         position += 1
         byte = data[position]
         value = ((value + 1) << 7) | (byte & 0x7F)
+        if value > _MAX_NAME:
+            raise ValueError("a number that is larger than a name is long")
     return value, position + 1
 
 

@@ -132,54 +132,60 @@ class Confinement:
         if permissions.unconfined:
             return Confined(process)
         hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
-        own = private_copy or scratch
         repository = self._repository() if permissions.project is Access.WRITE else None
         around = Around() if repository is None else self._surroundings.look(repository)
-        found = Found() if repository is None else find(repository, around)
-        run = {
-            *(
-                path
-                for each in also
-                if each is not None and self._is_open(path := os.path.realpath(each), hidden)
-            ),
-            *self._programs(_command(process), tuple(map(str, interpreters)), rights, hidden),
-        }
-        plain, linked = self._git_configuration() if "git" in permissions.uses else ((), ())
-        facts = Facts(
+        known = Facts(
             home=self._home,
             project=self._project,
-            run=tuple(sorted(each for each in run if not _is_in(each, _SYSTEM))),
-            scratch=None if own is None else str(own),
+            run=self._parts(_command(process), rights, also, tuple(map(str, interpreters)), hidden),
+            scratch=_text_of(private_copy or scratch),
             has_cells=scratch is None,
             kept=self._kept(rights),
-            trash=self._trash() if "trash" in permissions.uses else None,
             hidden=hidden,
-            git_directories=self._git() if "git" in permissions.uses else (),
+        )
+        facts = self._with_uses(
+            known, permissions, Found() if repository is None else find(repository, around)
+        )
+        planned = plan(permissions, facts, item_id=rights.item_id)
+        if planned is None:
+            return Confined(process)
+        policy, shown, protected = _on_this_machine(planned.policy)
+        process = _placed(process, shown, facts.home)
+        variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
+        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        missing = self._missing(permissions, protected, repository, around)
+        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
+
+    def _parts(
+        self,
+        command: str,
+        rights: Rights,
+        also: Iterable[Path | None],
+        interpreters: tuple[str, ...],
+        hidden: tuple[str, ...],
+    ) -> tuple[str, ...]:
+        """Return the parts of the run outside of the system: its programs, and what else it needs."""
+        others = (os.path.realpath(each) for each in also if each is not None)
+        found = {each for each in others if self._is_open(each, hidden)}
+        found.update(self._programs(command, interpreters, rights, hidden))
+        return tuple(sorted(each for each in found if not _is_in(each, _SYSTEM)))
+
+    def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
+        """Add the places that `uses` opens or protects."""
+        uses = permissions.uses
+        plain, linked = self._git_configuration() if "git" in uses else ((), ())
+        return replace(
+            known,
+            trash=self._trash() if "trash" in uses else None,
+            git_directories=self._git() if "git" in uses else (),
             repositories=found.repositories,
             guarded=found.guarded,
             packages=found.packages,
             git_configuration=plain,
             git_links=linked,
-            ssh_agent=self._ssh_agent() if "ssh-agent" in permissions.uses else None,
-            gpu_devices=_devices() if "gpu" in permissions.uses else (),
+            ssh_agent=self._ssh_agent() if "ssh-agent" in uses else None,
+            gpu_devices=_devices() if "gpu" in uses else (),
         )
-        planned = plan(permissions, facts, item_id=rights.item_id)
-        if planned is None:
-            return Confined(process)
-        there = [each for each in planned.policy.read if os.path.lexists(each)]
-        policy = replace(planned.policy, read=there)
-        shown = (*policy.read, *policy.write, *(bind.target for bind in policy.binds))
-        process = _placed(process, shown, facts.home)
-        variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
-        protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
-        policy = replace(
-            policy,
-            protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
-            mask=list(dict.fromkeys(_behind_links(policy.mask, shown))),
-        )
-        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
-        missing = self._missing(permissions, protected, repository, around)
-        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
     def _repository(self) -> Repository | None:
         """Return git's view of the project; None without a project."""
@@ -398,3 +404,21 @@ def _variables(
     if "XDG_CACHE_HOME" in variables:
         yield "XDG_CACHE_HOME", f"{facts.home}/.cache"
     yield from ((name, "/tmp") for name in _TEMPORARY if name in variables)  # noqa: S108 - the cell's own
+
+
+def _text_of(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str, None]]:
+    """Return the policy without missing paths and links, what it shows, and what it protects."""
+    read = [each for each in planned.read if os.path.lexists(each)]
+    shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
+    protected = dict.fromkeys(each for path in planned.protect for each in _with_target(path))
+    policy = replace(
+        planned,
+        read=read,
+        protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
+        mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
+    )
+    return policy, shown, protected

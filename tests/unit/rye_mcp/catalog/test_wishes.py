@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog import meaning as meanings
 from rye_mcp.catalog._words import Stemmer, words_of
-from rye_mcp.catalog.meaning import WordTable, packed, sign_bits, similarity
+from rye_mcp.catalog.meaning import Signs, WordTable, packed, sign_bits, similarity
 from rye_mcp.catalog.query import read_query
 from rye_mcp.catalog.reasons import Reasons
+from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from tests.catalog_twin import hit
 from tests.catalog_world import Shelf, tool
@@ -107,6 +111,18 @@ def test_the_table_is_the_one_that_this_version_names() -> None:
     assert len(content) <= 4_100_000
 
 
+def test_the_table_takes_little_memory(tmp_path: Path) -> None:
+    path, stemmer = tmp_path / "words.table", Stemmer()
+    path.write_bytes(meanings.FILE.read_bytes())  # which nobody has read before
+    tracemalloc.start()
+    try:
+        table = WordTable.load(stemmer, path)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(table.rows) < taken <= 16 << 20
+
+
 GOLDEN = [
     ("convert a video to a sound file", "9d4957cf4ae37f82"),
     ("Remember what somebody told me, please.", "0da195f4ea9f355d"),
@@ -160,7 +176,23 @@ def test_a_word_that_is_not_in_the_table_has_the_vector_of_its_stem(table: WordT
 
 
 def test_sign_bits_are_those_of_negative_components() -> None:
-    assert sign_bits(bytes([0x80, 0, 0x7F, 0xFF])) == 0b1001
+    assert sign_bits(bytes([0x80, 0, 0x7F, 0xFF])) == bytes([0b1001])
+    assert sign_bits(b"\xff" * 384) == b"\xff" * 16
+
+
+@given(
+    rows=st.lists(st.binary(min_size=16, max_size=16), max_size=30),
+    bits=st.binary(min_size=16, max_size=16),
+    part=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+)
+def test_those_that_share_most_bits_come_first(rows: list[bytes], bits: bytes, part: tuple[int, int]) -> None:
+    start, end = sorted(min(each, len(rows)) for each in part)
+
+    def distance(at: int) -> int:
+        return (int.from_bytes(rows[at], "big") ^ int.from_bytes(bits, "big")).bit_count()
+
+    expected = sorted(range(start, end), key=lambda at: (distance(at), at))
+    assert list(Signs(rows).nearest(bits, start, end)) == expected
 
 
 KNOWN = {"film": (100, 0), "movie": (100, 1), "soup": (0, 100)}
@@ -207,7 +239,7 @@ def test_candidates_are_ordered_by_meaning_too(shelf: Shelf) -> None:
     assert hits_of(shelf, "film AND tonight OR make", fixed) == ["a", "b"]
 
 
-def test_what_is_near_in_meaning_fills_up_and_is_not_counted(shelf: Shelf) -> None:
+def test_what_is_near_in_meaning_is_found_too_and_is_not_counted(shelf: Shelf) -> None:
     shelf.put("a", tool("", "tonight"))
     shelf.put("b", tool("", "movie"))
     shelf.put("c", tool("", "soup"))
@@ -217,7 +249,7 @@ def test_what_is_near_in_meaning_fills_up_and_is_not_counted(shelf: Shelf) -> No
         page = catalog.search(SearchQuery(read.tree, read.wish))
         narrow = catalog.search(SearchQuery(read.tree, read.wish, id_patterns=("a",)))
         late = catalog.search(SearchQuery(read.tree, read.wish, offset=1))
-    assert [(hit.item_id, hit.is_near) for hit in page.hits] == [("a", False), ("b", True)]
+    assert {(hit.item_id, hit.is_near) for hit in page.hits} == {("a", False), ("b", True)}
     assert page.total == 1
     assert [hit.item_id for hit in narrow.hits] == ["a"]
     assert late.hits == page.hits[1:]
@@ -230,10 +262,20 @@ def test_a_file_that_is_found_by_its_meaning_is_forgotten_with_it(shelf: Shelf) 
     path = shelf.put("b", tool("", "movie"))
     read = read_query("film tonight")
     with Catalog.open(shelf.ground.spaces, None, meaning=fixed) as catalog:
-        for expected in (["a", "b"], ["a"]):
+        for expected in ({"a", "b"}, {"a"}):
             catalog.refresh()
-            assert [hit.item_id for hit in catalog.search(SearchQuery(read.tree, read.wish)).hits] == expected
+            assert {hit.item_id for hit in catalog.search(SearchQuery(read.tree, read.wish)).hits} == expected
             path.unlink(missing_ok=True)
+
+
+def test_words_that_say_little_of_a_wish_count_little_beside_what_it_means(shelf: Shelf) -> None:
+    shelf.put("a", tool("tonight", "dinner tonight"))
+    shelf.put("b", tool("", "a movie"))
+    assert hits_of(shelf, "film tonight zebra quartz piano violin garden", fixed) == ["b", "a"]
+    assert hits_of(shelf, "film tonight zebra quartz piano violin garden", missing) == ["a"]
+    assert hits_of(shelf, "film dinner tonight", fixed) == ["a", "b"]
+    # One sentence that is answered well is enough.
+    assert hits_of(shelf, "Dinner tonight. Film zebra quartz piano violin garden.", fixed) == ["a", "b"]
 
 
 # --- a table that cannot be used ---
@@ -359,24 +401,30 @@ def test_a_query_with_operators_is_explained_by_its_words_alone(shelf: Shelf) ->
 
 
 ODD = [
-    "one two. " * 500,
-    "ну и что это такое? ещё раз.",
-    "1 2 3. 4 5 6 7. 88",
-    '""" \'\' "" “„',
-    "?",
-    "x" * 9000,
+    pytest.param("show one three. " * 500, ["one"], True, id="8,000 characters in 500 sentences"),
+    pytest.param("ну и что это такое? ещё раз.", [], False, id="a language of which the table has no word"),
+    pytest.param("1 2 3. 4 5 6 7. 88", ["one"], False, id="numbers only"),
+    pytest.param("x" * 9000, [], True, id="one word without an end"),
+    pytest.param("\u4f60\u597d " * 300, [], True, id="characters that are words"),
+    pytest.param("what is it to you, and why?", [], False, id="words that say nothing"),
 ]
 
 
-@pytest.mark.parametrize("wish", ODD)
-def test_an_odd_wish_is_answered_or_refused(shelf: Shelf, wish: str) -> None:
+@pytest.mark.parametrize(("wish", "expected", "is_cut"), ODD)
+def test_an_odd_wish_is_answered(shelf: Shelf, wish: str, expected: list[str], is_cut: bool) -> None:
     shelf.put("one", tool("one", "two three 4"))
-    try:
-        page = shelf.search(wish)
-    except Exception as exc:  # noqa: BLE001 - the code is what is tested
-        assert getattr(exc, "code", None) == "invalid_query"  # noqa: PT017
-        return
+    page = shelf.search(wish)
+    assert [hit.item_id for hit in page.hits if not hit.is_near] == expected
+    assert page.total == len(expected)
     assert all(0 <= hit.score <= 1 for hit in page.hits)
+    assert (read_query(wish).notice is not None) is is_cut
+
+
+@pytest.mark.parametrize("wish", ['""" \'\' "" \u201c\u201e', "?", "..."])
+def test_a_wish_of_punctuation_alone_is_refused(shelf: Shelf, wish: str) -> None:
+    with pytest.raises(RyeError, match="found only punctuation") as caught:
+        shelf.search(wish)
+    assert caught.value.code == "invalid_query"
 
 
 @pytest.mark.parametrize("wish", ["convert a video. Then upload it to a site! And tell me", "convert video"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from lilux import _files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.verbs.load import LoadRequest, load
@@ -229,6 +229,36 @@ async def test_another_file_with_the_same_id_is_in_the_way(alice: Member, bob: M
     assert bob.files() == before
 
 
+async def test_what_a_killed_pull_left_is_finished_by_the_next(alice: Member, bob: Member) -> None:
+    async with registry() as there:
+        await alice.push(there.reference("1"), "demo/*")
+        await bob.pull(there.reference("1"))
+        for name in ("hello", "bye"):
+            alice.write(f"demo/{name}", "print('later')")
+        await alice.push(there.reference("2"), "demo/*")
+        (bob.space / TOOLS[0]).write_bytes(alice.files()[TOOLS[0]])  # the first got its name, no more
+        pulled = await bob.pull(there.reference("2"))
+    assert pulled.written == TOOLS[1:]
+    assert bob.files()[TOOLS[1]] == alice.files()[TOOLS[1]]
+
+
+async def test_a_skill_that_is_gone_leaves_no_directory(alice: Member, bob: Member) -> None:
+    skill_world.written(alice.world)
+    async with registry() as there:
+        await alice.push(there.reference("1"), "brew-tea", "demo/*")
+        await bob.pull(there.reference("1"))
+        await alice.push(there.reference("2"), "demo/*")
+        pulled = await bob.pull(there.reference("2"))
+    assert len(pulled.removed) == 4
+    assert sorted(path.name for path in bob.space.iterdir()) == [
+        "skills",
+        "sources.toml",
+        "tools",
+        "trusted_keys",
+    ]
+    assert list((bob.space / "skills").iterdir()) == []
+
+
 async def test_a_changed_signer_is_refused_until_a_person_says_so(
     alice: Member, bob: Member, tmp_path: Path
 ) -> None:
@@ -331,15 +361,15 @@ async def test_a_disk_that_is_full_leaves_everything_as_it_was(
             alice.write(f"demo/{name}", "print('later')")
         await alice.push(there.reference("2"), "demo/*")
         before = bob.files()
-        publish, given = _files.publish, []
+        replace, given = os.replace, []
 
-        def second_fails(temporary: str, path: Path, **options: object) -> None:
-            given.append(path)
+        def second_fails(source: str, target: str, **options: int) -> None:
+            given.append(target)
             if len(given) == 2:
-                raise OSError(28, "No space left on device", str(path))
-            publish(temporary, path, **options)  # type: ignore[arg-type]
+                raise OSError(28, "No space left on device", target)
+            replace(source, target, **options)
 
-        monkeypatch.setattr(_files, "publish", second_fails)
+        monkeypatch.setattr(os, "replace", second_fails)
         await refused_with("write_failed", bob.pull(there.reference("2")))
-    assert len(given) == 2
+    assert given == ["bye.py", "hello.py", "hello.py", "bye.py"]  # what failed, and what was taken back
     assert bob.files() == before

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.executor.environment.git_index import GitIndexes, UnreadableIndexError, index_tracks
+from rye_mcp.executor.environment.git_index import (
+    GitIndexes,
+    UnreadableIndexError,
+    index_tracks,
+    submodules_of,
+)
 
 
 def git(directory: Path, *words: str) -> None:
@@ -138,3 +144,40 @@ def test_a_damaged_index_says_nothing(tmp_path: Path) -> None:
     for end in range(len(data)):
         with pytest.raises(UnreadableIndexError):
             index_tracks(data[:end], b".venv")
+
+
+def compressed(first: bytes, count: int, numbers: bytes) -> bytes:
+    """An index of version 4 with a name, and more that repeat it but for what `numbers` say is dropped."""
+    fixed = bytes(24) + (0o100644).to_bytes(4, "big") + bytes(12 + 20 + 2)
+    entries = fixed + b"\0" + first + b"\0" + (fixed + numbers + b"x\0") * (count - 1)
+    return b"DIRC" + (4).to_bytes(4, "big") + count.to_bytes(4, "big") + entries + b"link" + bytes(20)
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "numbers"),
+    [
+        (b"n" * 4097, 1, b""),
+        (b"n" * (1 << 20), 20_000, b"\0"),
+        pytest.param(b"n" * 4000, 35_000, b"\1", marks=pytest.mark.thorough),
+        (b"n", 2, b"\xff" * (1 << 20) + b"\0"),
+    ],
+    ids=["a long name", "a very long one again and again", "too much in all", "a number without end"],
+)
+def test_an_index_that_would_take_all_memory_or_time_says_nothing(
+    first: bytes, count: int, numbers: bytes
+) -> None:
+    data = compressed(first, count, numbers)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableIndexError):
+            submodules_of(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 29
+
+
+def test_names_that_repeat_what_is_before_them_are_read() -> None:
+    names = [b"n" * 4000, *(b"n" * 3999 + b"x" for _ in range(9))]
+    data = compressed(names[0], 10, b"\1").replace(b"link", b"")
+    assert index_tracks(data, names[-1])
