@@ -36,6 +36,7 @@ SMOKE: Final = "smoke"
 
 LATER: Final[Mapping[str, str]] = {
     "benchmarks": "runs a benchmark, with few rounds, and checks what it reports",
+    "browser": "drives a browser, which has to be there",
     "conformance": "runs the official conformance suites and clients of others, which npm installs",
     "containment": "attacks the supervisor, and measures when processes are gone",
     "documents": "runs the demo, and the commands and scripts that the pages show",
@@ -59,6 +60,7 @@ OTHER: Final[Mapping[str, str]] = {
 
 DIRECTORIES: Final[Mapping[str, Sequence[str]]] = {
     "benchmarks": ("benchmarks",),
+    "browser": ("browser",),
     "conformance": ("conformance",),
     "containment": ("containment", ALONE),
 }

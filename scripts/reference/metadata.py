@@ -42,6 +42,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "warm": "for a runtime: `prepare` (`python` or `node`), `keep`, `seconds` and `preload`: "
     "[interpreters wait for calls](../runtimes.md#warm-calls)",
     "limits": "`calls`: how many calls of other tools it may make, 1 to 10,000; by default 50",
+    "skill": "`name`, `script`: the [skill](../skills.md#a-script-of-a-skill-as-a-tool) whose script it runs",
     "workspace": "`none`: it needs nothing of the project, and [may run on another machine](../scale-out.md)",
     "resources": "`cpu`, `memory` (`4GiB`), `gpu`: what an engine has to offer; nothing limits the run to it",
     "placement": "`labels` that an engine has to have; `required: true`: on an engine or not at all",

@@ -132,6 +132,40 @@ def link_skill(
         say(f"copied {name} to {printable(path)}")
 
 
+@skill.command("tool")
+def make_tool_of_script(
+    name: NameArgument,
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="The path of the script in the skill.")],
+    permissions: Annotated[
+        str,
+        typer.Option(
+            "--permissions", metavar="YAML", help="What it may do, such as {project: read}; {} by default."
+        ),
+    ] = "{}",
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="What the tool does.")
+    ] = None,
+    space: SpaceOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a tool of a script of a skill; it runs once you have signed it, with the whole skill."""
+    from rye_mcp.metadata import parse_configuration
+    from rye_mcp.verbs.skill_tools import ToolRequest, make_tool
+
+    context = person(open_app(project))
+    declared = parse_configuration(permissions.encode(), Path("--permissions"))
+    made = make_tool(ToolRequest(name, script, declared, description, space), context)
+    if as_json:
+        print_json(made.as_dict())
+        return
+    say(f"wrote {printable(made.file.path)}")
+    for remark in made.remarks:
+        say(f"  {remark}")
+    typer.echo("Read the script, and what the tool may do, then:")
+    say(f"  {made.next_command}")
+
+
 def _print_review(added: Added) -> None:
     findings = added.review.findings
     if not findings:

@@ -130,6 +130,8 @@ class ItemMetadata:
     """The paths that a runtime has to read, for every tool."""
     warm: Warm | None = None
     """How a runtime starts its interpreter before a call; None when it does not."""
+    skill: Mapping[str, str] | None = None
+    """The skill that it runs a script of, and the script."""
     limits: Mapping[str, int] | None = None
     """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
@@ -225,10 +227,27 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
     if problem := _executor_problem(raw.values):
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
         issues.add(f"executor_id: {problem}", line, "executor_id")
+    for problem in _skill_problems(raw.values, file):
+        issues.add(f"a tool of a skill: {problem}", raw.lines.get("skill"), "skill")
     if raw.values.get("warm") is not None and raw.values.get("tool_type") != "runtime":
         issues.add(
             "tool_type: expected runtime, as warm is there, found another", raw.lines.get("warm"), "warm"
         )
+
+
+def _skill_problems(values: Mapping[str, Any], file: ItemFile) -> Iterator[str]:
+    """Find what a tool lacks that runs a script of a skill: its place, an executor, and permissions."""
+    skill = values.get("skill")
+    if not isinstance(skill, dict):
+        return
+    if not isinstance(skill.get("name"), str):
+        yield "expected the name of a skill, found none"
+    elif not file.item_id.startswith(f"skills/{skill['name']}/"):
+        yield f"expected an id below skills/{skill['name']}/, found {file.item_id}"
+    if values.get("executor_id") is None:
+        yield "expected a tool that names its executor, found none"
+    if values.get("permissions") is None:
+        yield "expected permissions, which say what the script may do, found none"
 
 
 def _check_calling(checked: Mapping[str, Any], raw: Raw, issues: Issues) -> None:
@@ -409,6 +428,18 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
             "How a runtime starts its interpreter before there is a call for it.",
             tools_only=True,
             read=read_warm,
+        ),
+        "skill": Field(
+            mapping(
+                {
+                    "name": text("the name of a skill", r"^[a-z0-9-]{1,64}$").about("The skill."),
+                    "script": text("a path", r"\S").about("The path of the script in it."),
+                },
+                needs="script",
+                closed=True,
+            ),
+            "The skill whose script it runs; all of the skill comes along.",
+            tools_only=True,
         ),
         "limits": Field(
             Form(_limits, _LIMITS_SCHEMA),

@@ -111,6 +111,7 @@ PYTHON_NAMES: Final = {
     "PERMISSIONS": "permissions",
     "__warm__": "warm",
     "LIMITS": "limits",
+    "SKILL": "skill",
     "__workspace__": "workspace",
     "RESOURCES": "resources",
     "PLACEMENT": "placement",

@@ -22,7 +22,13 @@ from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import NO_FILES, ItemFile, ItemType, ListedFile, SkillFiles
 from rye_mcp.trust import listing, signature
 
-__all__ = ["render_skill_listing", "require_as_listed", "require_may_be_listed", "unsigned_content"]
+__all__ = [
+    "listed_paths",
+    "render_skill_listing",
+    "require_as_listed",
+    "require_may_be_listed",
+    "unsigned_content",
+]
 
 _VALUE: Final = re.compile(r"[0-9a-f]{64} (?:0|[1-9][0-9]{0,9})")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\..*)?", re.IGNORECASE)
@@ -66,6 +72,11 @@ def require_as_listed(file: ItemFile) -> None:
     for path in sorted(listed.keys() | found.keys()):
         if listed.get(path) != found.get(path):
             raise _changed(file, path, _how(listed.get(path), found.get(path)))
+
+
+def listed_paths(file: ItemFile) -> frozenset[str]:
+    """The files that a listing names, which nobody has verified yet; none without a listing."""
+    return frozenset(_listed(signature.detach(file), file.path)) if file.content else frozenset()
 
 
 @lru_cache(maxsize=2048)

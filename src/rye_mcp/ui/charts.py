@@ -121,7 +121,7 @@ def _line(kind: str, row: Sequence[float | None], most: float) -> Iterator[Marku
             yield tag("polyline", points=" ".join(points), class_=f"line {kind}")
         if len(points) == 1:
             x, y = points[0].split(",")
-            yield tag("circle", cx=x, cy=y, r=3, class_=f"dot {kind}")
+            yield tag("path", d=f"M{x} {y}h0", class_=f"line dot {kind}")
         points = []
 
 

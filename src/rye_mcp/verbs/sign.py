@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
+from rye_mcp.executor.chain.skill_scripts import require_persons_tool
 from rye_mcp.executor.lock.agreement import widened_by_signing
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, without_values
@@ -300,11 +301,14 @@ def _examined(file: ItemFile, context: Context) -> ItemMetadata:
     """
     require_not_a_persons(file, context)
     try:
-        return examine(file)
+        metadata = examine(file)
     except RyeError as exc:
         if context.is_person:
             raise
         raise without_values(exc, file) from None
+    if metadata.skill is not None and not context.is_person:
+        require_persons_tool(ChainElement(file, metadata), None)
+    return metadata
 
 
 def _files_of(file: ItemFile) -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_every_answer_has_the_headers_that_keep_it_where_it_is(page: RunningPage
             assert "frame-ancestors 'none'" in policy
             assert "require-trusted-types-for 'script'" in policy
             assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["referrer-policy"] == "same-origin"
             assert headers["cache-control"] == "no-store"
             assert "server" not in headers
 

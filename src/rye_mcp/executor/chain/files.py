@@ -28,6 +28,7 @@ from rye_mcp.executor.chain.anchor import (
     names_library,
 )
 from rye_mcp.executor.chain.builder import Chain, ChainElement, once_a_chain
+from rye_mcp.executor.chain.skill_scripts import WholeSkill, whole_skill
 from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.executor.configuration.merged import merge_config
 from rye_mcp.items import (
@@ -158,6 +159,8 @@ def bundled_files(
             needs.list_by(anchor.relative)
         needs.look_for(rules, directory_asked_for(tool, anchor, rules))
         files = needs.files(without=itself)
+        skill = whole_skill(tool, items[0].signer, trust, tree)
+        needs.sources += _sources_of_skill(skill)
     library = library_of(chain)
     if not _config_names_library(chain) and (anchor is None or not names_library(anchor)):
         library = None
@@ -165,10 +168,11 @@ def bundled_files(
     brought, sources = (
         ((), []) if library is None else _library_files(library, trust, open_tree, may_call=may_call)
     )
-    if files or brought:
-        _require_room((itself, *files, *brought), tool)
+    own = (itself, *files) if skill is None else (*_files_of_skill(skill), *files)
+    if len(own) > 1 or brought:
+        _require_room((*own, *brought), tool)
     return BundledFiles(
-        files=(itself, *files),
+        files=own,
         library=brought,
         anchor=anchor,
         source=tool.file.space.root,
@@ -177,6 +181,36 @@ def bundled_files(
         why_not_sealed=None if sealed else _UNSEALED,
         sources=(*needs.sources, *sources),
     )
+
+
+def _files_of_skill(skill: WholeSkill) -> tuple[BundledFile, ...]:
+    """The script, in the place of the tool; then the listing, which stands for all, and the other files."""
+    listing, directory = skill.item.file, _directory_of(skill)
+    files = {
+        path: BundledFile(
+            f"{directory}/{path}", each.content, hashlib.sha256(each.content).hexdigest(), each.executable
+        )
+        for path, each in skill.files.items()
+    }
+    script = files.pop(skill.script)
+    named = BundledFile(f"{directory}{listing.extension}", listing.content, skill.item.digest)
+    return script, named, *files.values()
+
+
+def _sources_of_skill(skill: WholeSkill | None) -> list[Source]:
+    if skill is None:
+        return []
+    listing, directory = skill.item.file, _directory_of(skill)
+    space = listing.space.name
+    files = (
+        Source(space, f"{directory}/{path}", each.content, each.executable)
+        for path, each in skill.files.items()
+    )
+    return [Source(space, f"{directory}{listing.extension}", listing.content), *files]
+
+
+def _directory_of(skill: WholeSkill) -> str:
+    return f"{skill.item.file.item_type.directory}/{skill.item.file.item_id}"
 
 
 @once_a_chain

@@ -129,7 +129,9 @@ def _undecided(
 
 
 def _is_related(other: KnownKey, row: KnownKey) -> bool:
-    """Whether two documents are about one key, or one person: they are read together."""
+    """Whether another document is about the same key, or the same person: they are read together."""
+    if other.document is None or row.document is None or other.document.digest == row.document.digest:
+        return False
     return other.key_id == row.key_id or (row.owner is not None and other.owner == row.owner)
 
 

@@ -45,6 +45,7 @@ ANYTHING: list[Any] = [
     ),
     *({"project": "read", "require": "cell"}, {"project": "all"}, {"read": ["/srv"]}, {"read": ["srv"]}),
     *({"write": ["~/a"]}, {"calls": ["demo/*"]}, {"calls": ["*"]}, {"secrets": ["A"]}, {"env": ["A", "A"]}),
+    *({"name": "pdf", "script": "a.py"}, {"script": "a.py"}, {"name": "PDF", "script": "a"}, {"script": ""}),
     *({"title": "x"}, {"title": 1}, {"title": "x" * 4097}, *({hint: True} for hint in HINTS)),
     *({hint: "yes"} for hint in HINTS),
     *({"min_version": "1.0"}, {"max_version": "one"}, {"min_version": None}, {"max_version": 1}),

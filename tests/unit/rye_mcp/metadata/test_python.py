@@ -85,9 +85,10 @@ def test_every_name_of_the_table_is_read() -> None:
         "resources": {"cpu": 2, "memory": "4GiB", "gpu": 1},
         "placement": {"labels": {"accel": "a100"}, "required": True},
         "idempotent": True,
+        "skill": {"name": "pdf", "script": "scripts/hello.py"},
     }
     source = "".join(f"{name} = {values.get(field, {field: 1})!r}\n" for name, field in PYTHON_NAMES.items())
-    metadata = parse_metadata(item(source))
+    metadata = parse_metadata(item(source, item_id="skills/pdf/hello"))
     assert metadata.needs == Permissions(read=frozenset(["/opt/x"]))
     assert metadata.warm == Warm("python", keep=3)
     assert metadata.resources == Resources(2, 4 << 30, 1)
