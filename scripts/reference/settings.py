@@ -31,6 +31,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "RYE_HTTP_STATE_KEY": "the key that several workers over HTTP share, unless an option names its file",
     "RYE_LOG": "from which level on the server logs, unless an option says so",
     "RYE_WARM": "with `0`, no interpreter [waits for a call](../runtimes.md#warm-calls)",
+    "RYE_SENTENCE_MODEL": "the directory of [a sentence model](../search.md#a-sentence-model), which search "
+    "compares texts by",
     "RYE_TRACEBACK": "show the traceback of what went wrong inside of rye-mcp",
     "USER_SPACE": "the directory of your own `.ai`; by itself your home directory",
     "XDG_STATE_HOME": "where decisions, the log and outputs are, in `rye/`; by itself `~/.local/state`",

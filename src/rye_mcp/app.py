@@ -33,6 +33,7 @@ from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
+    from rye_mcp.catalog.meaning import Meaning
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.executor.tree import OnCall, OpenInside, Program
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INDEX_DIRECTORY",
     "LOCKED_VARIABLE",
+    "MODEL_VARIABLE",
     "OWN_PROJECT_VARIABLE",
     "PROJECT_VARIABLE",
     "USER_SPACE_VARIABLE",
@@ -62,6 +64,9 @@ USER_SPACE_VARIABLE: Final = "USER_SPACE"
 
 INDEX_DIRECTORY: Final = "search"
 """Where the search index is, in the cache."""
+
+MODEL_VARIABLE: Final = "RYE_SENTENCE_MODEL"
+"""The environment variable that names the directory of a sentence model, which search compares texts by."""
 
 _log = logging.getLogger(__name__)
 _CACHE_VARIABLE: Final = "XDG_CACHE_HOME"
@@ -304,9 +309,14 @@ class App:
     def catalog(self) -> Catalog:
         """Return the catalog, which the caller closes; it has not looked for changes yet."""
         from rye_mcp.catalog import Catalog
+        from rye_mcp.catalog.meaning import WordTable
 
-        cache = self.settings.cache
-        return Catalog.open(self.spaces, None if cache is None else cache / INDEX_DIRECTORY)
+        cache, model = self.settings.cache, _path(self.settings.environment.get(MODEL_VARIABLE))
+        return Catalog.open(
+            self.spaces,
+            None if cache is None else cache / INDEX_DIRECTORY,
+            meaning=WordTable.load if model is None else lambda _: _sentence_model(model),
+        )
 
     def kept_catalog(self) -> Catalog:
         """The same for many calls, in any thread: opened for the first, closed with everything else."""
@@ -314,6 +324,12 @@ class App:
             if not self._catalogs:
                 self._catalogs.append(self.catalog())
             return self._catalogs[0]
+
+
+def _sentence_model(directory: Path) -> Meaning:
+    from rye_mcp.sentence_model import SentenceModel
+
+    return SentenceModel.load(directory)
 
 
 def _user_directory(environment: Mapping[str, str]) -> Path:

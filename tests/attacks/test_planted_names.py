@@ -116,6 +116,18 @@ async def test_what_other_programs_trust_is_moved_to_the_trash(planting: Plantin
     assert (planting.project / names[0] / "config").read_text() == "evil\n"
 
 
+async def test_a_run_that_makes_very_many_is_told_in_a_few_words(planting: Planting) -> None:
+    result = await planting.run("for n in $(seq 100); do mkdir -p d$n/.git; done")
+    assert result.success, result.error
+    assert not is_there(planting, *(f"d{number}/.git" for number in range(1, 101)))
+    messages = planted(result)
+    assert len(messages) == 33
+    assert "68 more names" in messages[-1]
+    place = planting.home / f".local/state/rye/trash/planted-{result.run_id}"
+    assert str(place) in messages[-1]
+    assert len(list(place.iterdir())) == 100
+
+
 async def test_what_was_there_stays(planting: Planting) -> None:
     (planting.project / ".envrc").write_text("mine")
     (planting.project / ".vscode").mkdir()

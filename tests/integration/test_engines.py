@@ -13,6 +13,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from tests.engine_world import Site, tool
 from tests.worker_world import COUNTER, worker_above
@@ -106,17 +107,16 @@ async def test_a_node_that_cannot_be_reached_is_told_of_and_nothing_runs_in_its_
 
 async def test_what_the_node_refuses_is_a_refusal_here_and_on_record_in_both_logs(site: Site) -> None:
     site.engine()
-    site.pair.server.sign("demo/big.sh", tool(COUNTER, "permissions: {net: any, require: cell}"))
-    world = site.pair.node.world
-    (world.user_space / "config").mkdir(parents=True, exist_ok=True)
-    (world.user_space / "config/rye.yaml").write_text("isolation: {permissions: off}\n")
-    for each in (world.user_space / "trusted_keys").iterdir():
+    for each in (site.pair.node.world.user_space / "trusted_keys").iterdir():
         each.unlink()
     with pytest.raises(RyeError) as caught:
         await site.run()
     assert caught.value.code == "untrusted_key"
     assert "on the node" in caught.value.hint
     assert caught.value.receipt is not None
+    for world in (site.pair.server.world, site.pair.node.world):
+        with RunLog(world.state) as log:
+            assert [row.code for row in log.list()] == ["untrusted_key"]
     assert site.pair.counted == 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 
 import anyio
@@ -12,6 +14,7 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.nodes.worker import MAX_CALLS
+from rye_mcp.runs.ids import time_of
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from rye_mcp.verbs.receipts import ReceiptSources, verify_everything
@@ -162,10 +165,22 @@ async def test_a_worker_that_cannot_be_started_says_why(pair: Pair) -> None:
     assert pair.counted == 0
 
 
-async def test_nothing_depends_on_what_time_the_two_machines_think_it_is(pair: Pair) -> None:
-    """An envelope is good for so long since the hello of the worker, by its own clock that only goes on."""
+WRONG_CLOCK = """\
+import sys, time
+now, now_ns = time.time, time.time_ns
+time.time, time.time_ns = lambda: now() + {off}, lambda: now_ns() + {off} * 10**9
+from rye_mcp.cli import main
+sys.argv = ["rye", "worker"]
+main()
+"""
+
+
+@pytest.mark.parametrize("off", [-3600, 3600])
+async def test_a_clock_that_is_an_hour_off_is_no_hindrance(pair: Pair, off: int) -> None:
     pair.accept()
     pair.trust()
-    async with pair.wired() as wire:
-        envelope, _ = await wire.sealed(expires_ms=60_000)
-    assert envelope["expires"] == 60_000, "no time of day is in it"
+    async with pair.linked(command=[sys.executable, "-P", "-c", WRONG_CLOCK.format(off=off)]) as link:
+        remote = await pair.call(link, await pair.bundle("demo/count"))
+    assert remote.outcome.success
+    apart = time_of(remote.run_id).timestamp() - time.time()
+    assert abs(apart - off) < 600, "the node does think that it is another time"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 
 import anyio
@@ -72,6 +73,52 @@ def test_the_log_shows_calls_below_the_program(programs: Programs) -> None:
     shown = programs.workshop.person.rye("log", "--tree", cwd=programs.workshop.project).out
     items = [line[49 : line.index("success")].rstrip() for line in shown.splitlines()[1:]]
     assert items == ["demo/echo", "demo/outer", "  demo/inner", "    demo/echo", "  demo/echo"]
+
+
+def nested(programs: Programs) -> None:
+    """A program that calls another one, and a tool that only reads."""
+    calls_echo = "from rye import call\ndef main():\n    return call('demo/echo')"
+    programs.add("demo/inner", calls_echo, calls=["demo/echo", "demo/gone"])
+    programs.add("demo/reads", "def main():\n    return 1", project="read")
+    code = "from rye import call\ndef main():\n    return [call('demo/inner'), call('demo/reads')]"
+    programs.add("demo/outer", code, calls=["demo/inner", "demo/reads", "others/*", "demo/echo"])
+
+
+def test_a_run_is_shown_with_the_tree_of_its_calls(programs: Programs) -> None:
+    nested(programs)
+    run_id = programs.run("demo/outer")["run_id"]
+    rye, project = programs.workshop.person.rye, programs.workshop.project
+    shown = rye("log", "show", run_id, cwd=project).out
+    drawn = [line[12:].partition(",")[0].rstrip() for line in shown.splitlines() if "─ " in line]
+    assert drawn == ["├─ demo/inner  success", "│  └─ demo/echo  success", "└─ demo/reads  success"]
+    calls = rye("log", "show", "--json", run_id, cwd=project).json["calls"]
+    assert [each["item_id"] for each in calls] == ["demo/inner", "demo/echo", "demo/reads"]
+    assert calls[0]["parent"] == run_id
+
+
+def test_explain_draws_what_a_program_may_call(programs: Programs) -> None:
+    nested(programs)
+    rye, project = programs.workshop.person.rye, programs.workshop.project
+    shown = rye("explain", "demo/outer", cwd=project).out
+    drawn = [line[13:] for line in shown.splitlines() if "─ " in line]
+    assert [line.partition(":")[0] for line in drawn] == [
+        "├─ demo/echo",
+        "├─ demo/inner",
+        "│  ├─ demo/echo",
+        "│  └─ demo/gone",
+        "├─ demo/reads",
+        "└─ others/*",
+    ]
+    assert drawn[3].endswith(": item_not_found")
+    assert drawn[4].endswith(": may read this project; nothing else")
+    svg = rye("explain", "--svg", "demo/outer", cwd=project).out
+    rows = re.findall(r'<text x="(\d+)"[^>]*>([^<]*)', svg)
+    inner = next(x for x, text in rows if text.startswith("demo/inner"))
+    assert [x for x, text in rows if text.startswith("demo/gone")] == [str(int(inner) + 26)]
+    assert "-.->|may call|" in rye("explain", "--mermaid", "demo/outer", cwd=project).out
+    found = rye("explain", "--json", "demo/outer", cwd=project).json["calls"]
+    assert [each["item_id"] for each in found] == ["demo/echo", "demo/inner", "demo/reads", "others/*"]
+    assert [each["state"] for each in found[1]["calls"]] == ["as above", "item_not_found"]
 
 
 def test_signing_says_what_the_tools_that_it_calls_may_do_beyond_it(programs: Programs) -> None:

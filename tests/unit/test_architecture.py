@@ -105,8 +105,8 @@ MAY_BE_REACHED = {
     "rye_mcp.__main__": "the module as an interpreter is told to run it",
 }
 
-# Who runs under trio has it; nobody else needs it.
-IMPORTED_WHERE_IN_USE = {"trio"}
+# A program under trio has trio, an installation with the extra `onnx` has the others; nobody else needs them.
+IMPORTED_WHERE_IN_USE = {"numpy", "onnxruntime", "tokenizers", "trio"}
 
 
 @cache

@@ -106,6 +106,7 @@ def test_every_dependency_has_its_reason_on_the_page() -> None:
     requirements = [
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
+        *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
         *project["dependency-groups"]["dev"],
     ]
     crates = [

@@ -157,7 +157,7 @@ class Catalog:
         try:
             known = meaning(stemmer)
         except TableError as exc:
-            notices.append(f"search only compares words, as the word table cannot be used: {exc}")
+            notices.append(f"search only compares words, and not what they mean: {exc}")
         roots = [space.root for space in spaces.accessible()]
         if directory is not None and any(directory.resolve().is_relative_to(root) for root in roots):
             directory = None

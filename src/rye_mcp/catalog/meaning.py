@@ -171,10 +171,10 @@ def _read(path: Path) -> _Lexicon:
     try:
         content = path.read_bytes()
     except OSError as exc:
-        raise TableError(f"expected {path.name}, found none: {exc.strerror}") from exc
+        raise TableError(f"expected the word table {path.name}, found none: {exc.strerror}") from exc
     found = hashlib.sha256(content).hexdigest()
     if found != DIGEST:
-        raise TableError(f"expected {path.name} with SHA-256 {DIGEST}, found {found}")
+        raise TableError(f"expected the word table {path.name} with SHA-256 {DIGEST}, found {found}")
     _, count, _, length = _HEAD.unpack_from(content)
     start = _HEAD.size
     words, _, stems = zlib.decompress(content[start : start + length]).decode("utf-8").partition("\n\n")

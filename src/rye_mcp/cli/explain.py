@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rye_mcp.cli._call_tree import drawn
 from rye_mcp.cli._command_groups import EXIT_FAILED
 from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, close_ids, open_app, person
 from rye_mcp.cli._parameters import parse_json_object
@@ -81,6 +82,9 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
             typer.echo(visible(hidden))
     if explanation.declares is not None:
         say(f"{'declares':<13}{explanation.declares}")
+    lines = drawn(explanation.calls, lambda each: each.calls, lambda each: each.in_words)
+    for number, line in enumerate(lines):
+        say(f"{'' if number else 'may call':<13}{line}")
     if explanation.secrets:
         say(f"{'secrets':<13}{', '.join(_states(explanation.secrets))}")
     if explanation.call is not None:

@@ -20,6 +20,7 @@ from typing import Annotated, Final
 
 import typer
 
+from rye_mcp.cli._call_tree import drawn
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._live_lines import LiveLines
 from rye_mcp.cli._options import JsonOption
@@ -245,8 +246,26 @@ def _print_runs(found: RunList, *, asked_for: RunsRequest, tree: bool) -> None:
 def _print_run(shown: ShownRun) -> None:
     for label, text in _facts(shown):
         say(f"{label:<12}{text}")
+    for line in _drawn_calls(shown):
+        say(line)
     if shown.record.stderr_end is not None:
         typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
+
+
+def _drawn_calls(shown: ShownRun) -> Iterator[str]:
+    """The calls of a program as a tree, with how each ended and how long it took."""
+    below: dict[str | None, list[RunRecord]] = {}
+    for each in shown.calls:
+        below.setdefault(each.parent, []).append(each)
+
+    def calls_of(record: RunRecord) -> list[RunRecord]:
+        return below.get(record.run_id, [])
+
+    def words(record: RunRecord) -> str:
+        return f"{record.item_id}  {record.code or record.status}, {_took(_duration_ms(record))}"
+
+    for number, line in enumerate(drawn(calls_of(shown.record), calls_of, words)):
+        yield f"{'' if number else 'calls':<12}{line}"
 
 
 def _line(record: RunRecord, depth: int) -> str:

@@ -110,7 +110,12 @@ class Desk:
         if known is not None:
             return _answered(known)
         asked = ExecuteRequest(request.what, parameters=parameters, timeout=timeout)
-        return await self._recorded(asked, context, on_call, as_handle=request.option("as_handle", False))
+        as_handle = request.option("as_handle", False)
+        if context.span is None:
+            return await self._recorded(asked, context, on_call, as_handle=as_handle)
+        with context.span(request.what) as trace:
+            context = replace(context, trace=trace)
+            return await self._recorded(asked, context, on_call, as_handle=as_handle)
 
     def _known(self, context: Context, request: Request) -> Answer | None:
         """The answer to this call, where it was made before a person was asked."""

@@ -22,6 +22,7 @@ from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
 from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
+from rye_mcp.mcp_server.requests import span_of_call
 from rye_mcp.runs.results import as_bytes
 from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.context import Context
@@ -72,7 +73,7 @@ class Asked:
     def context(self) -> Context:
         """The context for verbs: the caller is an agent."""
         context = self.app.context(client=self.client, trace=self.trace)
-        confirmer = self.confirmer
+        confirmer, context = self.confirmer, replace(context, span=span_of_call)
         if confirmer is None:
             return context
         return replace(context, agree=confirmer.inner, record=confirmer.record)

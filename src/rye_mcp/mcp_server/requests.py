@@ -101,6 +101,18 @@ def session_of(context: Any) -> Any:
     return context.session
 
 
+@contextmanager
+def span_of_call(item_id: str) -> Iterator[TraceContext | None]:
+    """A span for a call of a program, below that of what asks for it; with the trace that its tool gets."""
+    from opentelemetry.trace import get_tracer
+
+    # What is raised here may quote what the call was given, so the span gets nothing of it.
+    with get_tracer("rye-mcp").start_as_current_span(
+        f"tools/call {item_id}", record_exception=False, set_status_on_exception=False
+    ):
+        yield trace_of_call()
+
+
 def trace_of_call() -> TraceContext | None:
     """The span of this call, which the SDK has begun; without one, what the client sent as `traceparent`."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

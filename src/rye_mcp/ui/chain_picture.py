@@ -1,14 +1,14 @@
-"""The chain of a tool as a picture, which is the same for the same explanation: SVG, or a Mermaid chart."""
+"""The chain of a tool, and what it may call, as a picture that depends on nothing else: SVG or Mermaid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
 from rye_mcp.permissions import sentence
 from rye_mcp.ui.wall_picture import wall
-from rye_mcp.verbs.explain import Explained, Explanation
+from rye_mcp.verbs.explain import Callee, Explained, Explanation
 from rye_mcp.visible import visible
 
 __all__ = ["as_mermaid", "as_svg"]
@@ -17,6 +17,8 @@ _WIDTH: Final = 720
 _CARD: Final = 92
 _GAP: Final = 44
 _MARGIN: Final = 20
+_ROW: Final = 26
+_INDENT: Final = 26
 _MAX_CHARACTERS: Final = 74
 
 _SPACES: Final = {"project": "#1f6feb", "user": "#8250df", "system": "#57606a"}
@@ -37,7 +39,9 @@ def as_svg(explanation: Explanation) -> str:
     cards = len(explanation.chain)
     above = 2 * _MARGIN + cards * _CARD + (cards - 1) * _GAP + 22 * len(notes) + (10 if notes else 0)
     walls, room = _wall(explanation, above)
-    height = above + room
+    rows = list(_call_rows(explanation.calls))
+    tree = _call_tree(rows, above + room)
+    height = above + room + (_ROW * (len(rows) + 1) + _MARGIN if rows else 0)
     title = f"The chain of {explanation.item_id}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
@@ -55,7 +59,26 @@ def as_svg(explanation: Explanation) -> str:
         y += _CARD
     for number, (text, colour) in enumerate(notes):
         lines.append(_text(_MARGIN + 6, y + 26 + 22 * number, text, colour, "small"))
-    return "\n".join([*lines, *walls, "</svg>", ""])
+    return "\n".join([*lines, *walls, *tree, "</svg>", ""])
+
+
+def _call_rows(calls: Sequence[Callee], depth: int = 0) -> Iterator[tuple[Callee, int]]:
+    for each in calls:
+        yield each, depth
+        yield from _call_rows(each.calls, depth + 1)
+
+
+def _call_tree(rows: Sequence[tuple[Callee, int]], top: int) -> Iterator[str]:
+    """Draw what a program may call: a line for each tool, with an elbow from the one that calls it."""
+    if not rows:
+        return
+    yield _text(_MARGIN + 6, top + 18, "may call", _FAINT, "small")
+    heights = {-1: top + 24}
+    for number, (callee, depth) in enumerate(rows, start=1):
+        x, y = _MARGIN + 14 + _INDENT * depth, top + 18 + _ROW * number
+        yield f'<path d="M{x} {heights[depth - 1]} V{y - 5} h12" fill="none" stroke="{_FAINT}"/>'
+        yield _text(x + 18, y, callee.in_words, _BAD if callee.is_refused else _INK, "small")
+        heights[depth] = y + 4
 
 
 def _wall(explanation: Explanation, top: int) -> tuple[list[str], int]:
@@ -78,7 +101,22 @@ def as_mermaid(explanation: Explanation) -> str:
     for number, explained in enumerate(explanation.chain):
         colour = _GOOD if explained.integrity.refusal is None else _BAD
         lines.append(f"    style e{number} stroke:{colour},stroke-width:2px")
+    for number, (callee, above) in enumerate(_with_callers(explanation.calls)):
+        caller = "e0" if above is None else f"c{above}"
+        lines.append(f'    c{number}["{_mermaid_text(callee.in_words)}"]')
+        lines.append(f"    {caller} -.->|may call| c{number}")
     return "\n".join([*lines, ""])
+
+
+def _with_callers(calls: Sequence[Callee]) -> list[tuple[Callee, int | None]]:
+    """Every tool that may be called, with the number of its caller; None for the program itself."""
+    found: list[tuple[Callee, int | None]] = []
+    pending: list[tuple[Callee, int | None]] = [(each, None) for each in reversed(calls)]
+    while pending:
+        callee, above = pending.pop()
+        found.append((callee, above))
+        pending += [(each, len(found) - 1) for each in reversed(callee.calls)]
+    return found
 
 
 def _card(explained: Explained, y: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,7 @@ class Context:
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
     trace that it says the call belongs to. `open_inside` makes what serves programs, `program` is the one
     that asks, `call` what it asks for, and `agree` has a person agree to that. `record` has the answers of
-    its calls before a person was asked.
+    its calls before a person was asked, and `span` makes one of the trace for a call.
     """
 
     spaces: Spaces
@@ -59,6 +59,7 @@ class Context:
     program: Program | None = None
     agree: Callable[[Any, Context, bool], Awaitable[Any]] | None = None
     record: Any = None
+    span: Callable[[str], AbstractContextManager[TraceContext | None]] | None = None
     call: InnerCall | None = None
 
     @property

@@ -247,7 +247,8 @@ def _caller(context: Context) -> Caller:
     program = context.program
     if program is not None:
         key = "" if context.call is None else context.call.key
-        return replace(program.caller, parent=program.run_id, depth=program.depth, program=program, call=key)
+        inner = replace(program.caller, parent=program.run_id, depth=program.depth, program=program, call=key)
+        return inner if context.trace is None else replace(inner, trace=context.trace)
     return Caller("person" if context.is_person else "agent", context.client, trace=context.trace)
 
 

@@ -24,9 +24,10 @@ from rye_mcp.secret_store import SecretStore
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import RoleOf, verify_item
 from rye_mcp.verbs._answers import Integrity
+from rye_mcp.verbs._callees import Callee, callees
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]
+__all__ = ["Callee", "ExplainRequest", "Explained", "Explanation", "explain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Explanation:
     needs: tuple[str, ...] = ()
     secrets: Mapping[str, bool] = field(default_factory=dict)
     """The secrets that the tool gets, and whether there is one of that name."""
+    calls: tuple[Callee, ...] = ()
+    """The tools that it may call, if it is a program."""
 
     @property
     def declares(self) -> str | None:
@@ -99,6 +102,8 @@ class Explanation:
         }
         if self.secrets:
             answer["secrets"] = dict(self.secrets)
+        if self.calls:
+            answer["calls"] = [each.as_dict() for each in self.calls]
         if self.needs:
             answer["needs"] = [printable(name) for name in self.needs]
         if self.refusal is not None:
@@ -122,7 +127,8 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
         for element, role in zip(elements, roles_in(elements), strict=True)
     )
     chain = chain if context.is_person else _for_an_agent(chain)
-    explain_as = partial(Explanation, elements[0].item_id, chain, secrets=_secrets(chain[0], context))
+    secrets, calls = _secrets(chain[0], context), _calls(chain[0], context)
+    explain_as = partial(Explanation, elements[0].item_id, chain, secrets=secrets, calls=calls)
     try:
         call = await context.executor().outlook(request.item_id, request.parameters)
     except UnfilledError as exc:
@@ -130,6 +136,14 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
     except RyeError as exc:
         return explain_as(refusal=exc)
     return explain_as(call, call.obstacle, call.needs)
+
+
+def _calls(root: Explained, context: Context) -> tuple[Callee, ...]:
+    """Return the tools that the signed file of a program names; nothing of one that was not verified."""
+    permissions = root.element.metadata.permissions
+    if permissions is None or root.integrity.refusal is not None:
+        return ()
+    return callees(permissions.calls, context)
 
 
 def _secrets(root: Explained, context: Context) -> dict[str, bool]:

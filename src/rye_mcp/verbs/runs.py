@@ -108,6 +108,8 @@ class ShownRun:
     kept: Mapping[StreamName, int]
     processes: int = 0
     memory_kb: int = 0
+    calls: tuple[RunRecord, ...] = ()
+    """The runs that it has asked for, and what those asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data. Its status is that of the run."""
@@ -117,7 +119,10 @@ class ShownRun:
         }
         now = {"processes": self.processes, "memory_kb": self.memory_kb}
         answer = self.record.as_dict() | {"stderr_end": self.record.stderr_end, "output": output}
-        return answer | ({"now": now} if self.processes else {})
+        answer |= {"now": now} if self.processes else {}
+        known = ("run_id", "item_id", "parent", "status", "code", "duration_ms")
+        calls = [{name: each[name] for name in known} for each in (call.as_dict() for call in self.calls)]
+        return answer | ({"calls": calls} if calls else {})
 
 
 def read_output(request: OutputRequest, shelf: Shelf) -> OutputPiece:
@@ -161,7 +166,7 @@ def show_run(run_id: str, log: RunLog, outputs: RunOutputs, live: LiveView) -> S
     run_id, _ = parse_handle(run_id)
     record = log.get(run_id)
     holds = live.processes(run_id) if record.status == RUNNING else (0, 0)
-    return ShownRun(record, outputs.kept(run_id), *holds)
+    return ShownRun(record, outputs.kept(run_id), *holds, calls=log.within(record))
 
 
 def kill_run(run_id: str, log: RunLog, live: LiveView) -> str:

@@ -44,7 +44,7 @@ WAYS = ("started", "forked")
 
 TELL = """
 import json, os, sys
-descriptors = sorted(number for number in range(64) if os.path.lexists(f"/proc/self/fd/{number}"))
+descriptors = sorted(number for number in range(1024) if os.path.lexists(f"/proc/self/fd/{number}"))
 told = {
     "argv": sys.argv, "orig": sys.orig_argv, "path": sys.path, "cwd": os.getcwd(), "input": sys.stdin.read(),
     "env": dict(os.environ), "name": __name__, "file": __file__, "names": sorted(globals()),

@@ -25,6 +25,8 @@ __all__ = ["Missing"]
 _NAMED: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _USABLE: Final = stat.S_IWUSR | stat.S_IXUSR
 _PRIVATE: Final = 0o700
+_MAX_NOTICES: Final = 32
+"""How many names are told one by one; a run can make any number of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +62,24 @@ class Missing:
         paths = dict.fromkeys(
             (*self.paths, *turned, *(each for each in self.look() if each not in self.known))
         )
-        return tuple(notice for path in paths if (notice := self._taken(path, run_id)) is not None)
+        taken = (self._taken(path, run_id, number) for number, path in enumerate(paths))
+        notices = tuple(notice for notice in taken if notice is not None)
+        if len(notices) <= _MAX_NOTICES:
+            return notices
+        rest = f"the run made {len(notices) - _MAX_NOTICES} more names which other programs trust"
+        place = printable(self._place_of(run_id))
+        more = Notice(
+            "planted", f"{rest}: they are below {place}, or beside their places as planted-{run_id}-NAME"
+        )
+        return (*notices[:_MAX_NOTICES], more)
 
-    def _taken(self, path: str, run_id: str) -> Notice | None:
+    def _taken(self, path: str, run_id: str, number: int) -> Notice | None:
         above, name = os.path.split(path)
         try:
             with _opened(above) as directory, _usable(directory):
                 if not _is_there(name, directory):
                     return None
-                now_at = self._moved(directory, above, name, run_id)
+                now_at = self._moved(directory, above, name, run_id, number)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
@@ -78,7 +89,7 @@ class Missing:
         what = f"the run made {printable(path)}, which other programs trust: it is at {printable(now_at)} now"
         return Notice("planted", f"{what}. If you want it there: {printable(back)}")
 
-    def _moved(self, directory: int, above: str, name: str, run_id: str) -> str:
+    def _moved(self, directory: int, above: str, name: str, run_id: str, number: int) -> str:
         """Where it is now: in the trash, or beside its place where the trash cannot have it.
 
         Another file system cannot, nor can any that a directory without the right to write in it would be
@@ -86,7 +97,7 @@ class Missing:
         """
         try:
             with ExitStack() as opened:
-                place = self._place(run_id)
+                place = self._made_place(run_id, number)
                 trash = opened.enter_context(_opened(place))
                 os.rename(name, name, src_dir_fd=directory, dst_dir_fd=trash)
                 return f"{place}/{name}"
@@ -95,12 +106,15 @@ class Missing:
             os.rename(name, beside, src_dir_fd=directory, dst_dir_fd=directory)
             return f"{above}/{beside}"
 
-    def _place(self, run_id: str) -> str:
-        """A new directory for one thing."""
-        above = Path(self.trash, f"planted-{run_id}")
+    def _place_of(self, run_id: str) -> str:
+        return f"{self.trash}/planted-{run_id}"
+
+    def _made_place(self, run_id: str, number: int) -> str:
+        """Make a new directory for one thing."""
+        above = Path(self._place_of(run_id))
         for directory in (above.parent.parent, above.parent, above):
             whole_files.make_directory(directory, mode=_PRIVATE)
-        place = above / str(len(os.listdir(above)))  # noqa: PTH208
+        place = above / str(number)
         place.mkdir(_PRIVATE)
         return str(place)
 

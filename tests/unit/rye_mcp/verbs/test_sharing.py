@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.items import ItemType
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.lock import LockUpdateRequest, LockVerifyRequest, lock_update, lock_verify
-from rye_mcp.verbs.pull import PullRequest, pull
-from rye_mcp.verbs.push import PushRequest, push
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests import skill_world
 from tests.registry_world import Member, author_in, member_in, registry
@@ -160,16 +158,6 @@ async def test_what_an_agent_signed_is_not_pushed(alice: Member) -> None:
     assert error.hint.endswith("rye sign demo/made")
 
 
-async def test_an_agent_neither_pushes_nor_pulls(alice: Member) -> None:
-    context, network = agent(alice.world), alice.network
-    async with registry() as there:
-        asked = push(PushRequest(there.reference(), ("demo/*",)), context, network.put)
-        await refused_with("person_required", asked)
-        asked_too = pull(PullRequest(there.reference()), context, network.fetch)
-        await refused_with("person_required", asked_too)
-        assert there.requests == []
-
-
 async def test_a_pull_again_changes_nothing(alice: Member, bob: Member) -> None:
     async with registry() as there:
         await alice.push(there.reference(), "demo/*")
@@ -190,43 +178,6 @@ async def test_a_later_version_replaces_and_removes_what_came_before(alice: Memb
     assert (pulled.written, pulled.removed) == (("tools/demo/hello.py",), ("tools/demo/bye.py",))
     assert b"hello again" in bob.files()["tools/demo/hello.py"]
     assert "tools/demo/bye.py" not in bob.files()
-
-
-@pytest.mark.parametrize("tag", ["1", "2"])
-async def test_what_was_edited_here_stays_unless_it_may_go(alice: Member, bob: Member, tag: str) -> None:
-    async with registry() as there:
-        await alice.push(there.reference("1"), "demo/*")
-        await bob.pull(there.reference("1"))
-        (bob.space / "tools/demo/bye.py").write_bytes(b"# mine\n")
-        await alice.push(there.reference("2"), "demo/hello")  # bye.py is gone there
-        before = bob.files()
-        error = await refused_with("edited_locally", bob.pull(there.reference(tag)))
-        assert error.details["files"] == ["tools/demo/bye.py"]
-        assert bob.files() == before
-        await bob.pull(there.reference(tag), overwrite=True)
-    assert bob.files().get("tools/demo/bye.py") == (
-        alice.files()["tools/demo/bye.py"] if tag == "1" else None
-    )
-
-
-async def test_what_stood_there_before_the_first_pull_stays(alice: Member, bob: Member) -> None:
-    bob.write(text="print('of bob')")
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/*")
-        before = bob.files()
-        await refused_with("signer_changed", bob.pull(there.reference()))
-        await refused_with("edited_locally", bob.pull(there.reference(), accepted=(alice.key_id,)))
-    assert bob.files() == before
-
-
-async def test_another_file_with_the_same_id_is_in_the_way(alice: Member, bob: Member) -> None:
-    (bob.space / "tools/demo").mkdir(parents=True)
-    (bob.space / "tools/demo/hello.sh").write_bytes(b"#!/bin/sh\n")
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/*")
-        before = bob.files()
-        await refused_with("ambiguous_item", bob.pull(there.reference()))
-    assert bob.files() == before
 
 
 async def test_what_a_killed_pull_left_is_finished_by_the_next(alice: Member, bob: Member) -> None:
@@ -259,43 +210,6 @@ async def test_a_skill_that_is_gone_leaves_no_directory(alice: Member, bob: Memb
     assert list((bob.space / "skills").iterdir()) == []
 
 
-async def test_a_changed_signer_is_refused_until_a_person_says_so(
-    alice: Member, bob: Member, tmp_path: Path
-) -> None:
-    carol = member_in(tmp_path / "carol")
-    carol.write(text="print('of carol')")
-    carol.world.propose(carol.document)
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/hello")
-        await bob.pull(there.reference())
-        await carol.push(there.reference(), "demo/hello")
-        before = bob.files()
-        error = await refused_with("signer_changed", bob.pull(there.reference()))
-        assert f"--new-signer {carol.key_id}" in error.hint
-        assert bob.files() == before
-        await refused_with("signer_changed", bob.pull(there.reference(), accepted=(bob.key_id,)))
-        await bob.pull(there.reference(), accepted=(carol.key_id,))
-    assert b"of carol" in bob.files()["tools/demo/hello.py"]
-
-
-async def test_sync_does_not_take_the_word_of_the_pins_for_a_changed_signer(
-    alice: Member, bob: Member, tmp_path: Path
-) -> None:
-    carol = member_in(tmp_path / "carol")
-    carol.world.propose(carol.document)
-    carol.write(text="print('of carol')")
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/hello")
-        await bob.pull(there.reference())
-        await carol.push(there.reference(), "demo/hello")
-        dave = member_in(tmp_path / "dave")
-        await dave.pull(there.reference())
-        (bob.space / "sources.toml").write_bytes(dave.files()["sources.toml"])
-        await refused_with("signer_changed", bob.sync(overwrite=True))
-        await bob.sync(overwrite=True, accepted=(carol.key_id,))
-    assert b"of carol" in bob.files()["tools/demo/hello.py"]
-
-
 async def test_sync_brings_back_what_is_missing_and_asks_nobody_otherwise(alice: Member, bob: Member) -> None:
     async with registry() as there:
         await alice.push(there.reference(), "demo/*")
@@ -323,32 +237,6 @@ async def test_frozen_changes_nothing_and_names_what_differs(
     error = await refused_with("sources_differ", bob.sync(frozen=True))
     assert error.details["files"] == ["tools/demo/hello.py"]
     assert bob.files() == before
-
-
-async def test_the_list_of_a_project_that_nobody_approved_names_no_server_to_ask(
-    alice: Member, bob: Member
-) -> None:
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/*")
-        await bob.pull(there.reference())
-        (bob.space / TOOLS[0]).unlink()
-        approvals = person(bob.world).trust.approvals
-        assert approvals is not None
-        approvals.approve_project(approved=False)
-        before = len(there.requests)
-        await refused_with("project_not_approved", bob.sync())
-        assert len(there.requests) == before
-
-
-async def test_a_stranger_signs_nothing_for_the_user_space(alice: Member, bob: Member) -> None:
-    async with registry() as there:
-        await alice.push(there.reference(), "demo/*")
-        await refused_with("untrusted_key", bob.pull(there.reference(), space=SpaceName.USER))
-        assert not (bob.world.user_space / "tools").exists()
-        bob.trusts(alice)
-        await bob.pull(there.reference(), space=SpaceName.USER)
-    loaded = load(LoadRequest("demo/hello", source=SpaceName.USER), person(bob.world))
-    assert loaded.integrity.state == "verified"
 
 
 async def test_a_disk_that_is_full_leaves_everything_as_it_was(
