@@ -16,8 +16,10 @@ from unicodedata import combining, normalize
 from rye_mcp.catalog import Catalog, Page, SearchQuery
 from rye_mcp.catalog.query import (
     FIELDS,
+    OPERATORS,
     And,
     Everything,
+    Leaf,
     Near,
     Node,
     Not,
@@ -29,7 +31,7 @@ from rye_mcp.catalog.query import (
 )
 from tests.space_helpers import Ground
 
-__all__ = ["Naive", "Shelf", "stem_of", "tool"]
+__all__ = ["Naive", "Shelf", "stem_of", "tool", "written"]
 
 
 def tool(name: str = "", description: str = "", *, body: str = "", **more: Any) -> bytes:
@@ -155,3 +157,45 @@ def stem_of(word: str) -> str:
         database.execute("INSERT INTO word VALUES (?)", (word,))
         [(stem,)] = database.execute("SELECT term FROM stem")
     return str(stem)
+
+
+def written(node: Node) -> str:
+    """The tree as a query whose tree is the same."""
+    match node:
+        case And(parts):
+            return " AND ".join(_as_part(part) for part in parts)
+        case Or(parts):
+            return " OR ".join(_as_part(part) for part in parts)
+        case Not(part):
+            return f"NOT ({written(part)})" if isinstance(part, Not) else f"NOT {_as_part(part)}"
+        case leaf:
+            return _leaf_written(leaf)
+
+
+def _as_part(node: Node) -> str:
+    return f"({written(node)})" if isinstance(node, And | Or) else written(node)
+
+
+def _leaf_written(leaf: Leaf) -> str:
+    match leaf:
+        case Everything():
+            return "*"
+        case Term(text, field):
+            return _plainly(text, field)
+        case Prefix(text, field):
+            return f"{_plainly(text, field)}*"
+        case Phrase(words, field):
+            return f'{_before(field)}"{" ".join(words)}"'
+        case Near(words, distance, field):
+            return f"{_before(field)}NEAR({' '.join(words)}, {distance})"
+
+
+def _before(field: str | None) -> str:
+    return "" if field is None else f"{field}:"
+
+
+def _plainly(text: str, field: str | None) -> str:
+    """A word that would be something else has an apostrophe in front, which is punctuation."""
+    if field is not None:
+        return f"{field}:{text}"
+    return f"'{text}" if text in OPERATORS or text.partition(":")[0] in FIELDS else text

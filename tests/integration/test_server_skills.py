@@ -274,6 +274,27 @@ class _nothing:  # noqa: N801
     async def __aexit__(self, *_: object) -> None: ...
 
 
+async def test_skills_of_others_are_brought_in_signed_listed_and_served(workshop: Workshop) -> None:
+    other = workshop.project.parent / "other"
+    write_files(other / ".claude/skills/brew-tea", SKILL)
+    write_files(other / "skills/pour", {"SKILL.md": TEXT.replace("brew-tea", "pour"), "LICENSE.txt": "MIT\n"})
+    write_files(other / ".agents/skills/wash", {"SKILL.md": TEXT.replace("brew-tea", "wash")})
+    added = workshop.person.rye("skill", "add", str(other), "--json", cwd=workshop.project).json
+    names = {each["name"] for each in added["added"]}
+    assert names == {"brew-tea", "pour", "wash"}
+    async with workshop.served("auto") as client:
+        assert await Host(client).skills() == {}
+    workshop.person.rye("sign", "*", "--type", "skill", cwd=workshop.project)
+    verified = workshop.person.rye("verify", "--type", "skill", "--json", cwd=workshop.project).json
+    assert (verified["verified"], verified["refused"]) == (3, 0)
+    async with workshop.served("auto") as client:
+        host = Host(client)
+        entries = await host.skills()
+        assert {entry["frontmatter"]["name"] for entry in entries.values()} == names
+        for entry in entries.values():
+            assert await host.load(entry)
+
+
 async def test_many_skills_come_in_pages(workshop: Workshop) -> None:
     for number in range(30):
         files: dict[str, str | bytes] = {f"references/{'x' * 40}-{each}.md": "x" for each in range(150)}

@@ -5,8 +5,6 @@ The rules of the language are in `docs/architecture/search.md`.
     >>> parse("video AND (mp3 OR sound*)")
     And(parts=(Term(text='video', field=None), Or(parts=(Term(text='mp3', field=None), \
 Prefix(text='sound', field=None)))))
-    >>> written(parse("turn this into an mp3, please!"))
-    'turn OR this OR into OR an OR mp3 OR please'
 """
 
 from __future__ import annotations
@@ -63,7 +61,6 @@ __all__ = [
     "read_query",
     "read_tokens",
     "refuse",
-    "written",
 ]
 
 DEFAULT_NEAR_DISTANCE: Final = 10
@@ -162,7 +159,7 @@ class _Scanner:
                 return Token(Kind.OPEN, start, self.position)
             case ")":
                 return Token(Kind.CLOSE, start, self.position)
-            case word if word in OPERATORS:
+            case word if word in OPERATORS and not self._follows_comma(start):
                 return Token(OPERATORS[word], start, self.position)
             case word:
                 return self._word(word, start)
@@ -221,6 +218,10 @@ class _Scanner:
             expected = f"a number up to {MAX_NEAR_DISTANCE} behind the comma of NEAR"
             refuse(self.text, expected, "something else", start, end + 1, hint=hint)
         return Near(words, distance, field)
+
+    def _follows_comma(self, start: int) -> bool:
+        """Whether a comma and a blank come before, as in an address: `Portland, OR`."""
+        return self.text.endswith(", ", 0, start)
 
     def _comes(self, character: str) -> bool:
         return self.text.startswith(character, self.position)
@@ -367,19 +368,6 @@ def _is_operator(leaf: Leaf | None) -> bool:
     return isinstance(leaf, Prefix) or getattr(leaf, "field", None) is not None
 
 
-def written(node: Node) -> str:
-    """The tree as a query whose tree is the same."""
-    match node:
-        case And(parts):
-            return " AND ".join(_as_part(part) for part in parts)
-        case Or(parts):
-            return " OR ".join(_as_part(part) for part in parts)
-        case Not(part):
-            return f"NOT ({written(part)})" if isinstance(part, Not) else f"NOT {_as_part(part)}"
-        case leaf:
-            return _leaf_written(leaf)
-
-
 def _require_within_limits(tokens: Iterable[Token]) -> None:
     leaves = [token.leaf for token in tokens if token.leaf is not None]
     words = sum(_count_words(leaf) for leaf in leaves)
@@ -513,32 +501,3 @@ def _in_field(node: Node, field: str) -> Node:
             return node
         case leaf:
             return leaf if leaf.field is not None else replace(leaf, field=field)
-
-
-def _as_part(node: Node) -> str:
-    return f"({written(node)})" if isinstance(node, And | Or) else written(node)
-
-
-def _leaf_written(leaf: Leaf) -> str:
-    match leaf:
-        case Everything():
-            return "*"
-        case Term(text, field):
-            return _plainly(text, field)
-        case Prefix(text, field):
-            return f"{_plainly(text, field)}*"
-        case Phrase(words, field):
-            return f'{_before(field)}"{" ".join(words)}"'
-        case Near(words, distance, field):
-            return f"{_before(field)}NEAR({' '.join(words)}, {distance})"
-
-
-def _before(field: str | None) -> str:
-    return "" if field is None else f"{field}:"
-
-
-def _plainly(text: str, field: str | None) -> str:
-    """A word that would be something else has an apostrophe in front, which is punctuation."""
-    if field is not None:
-        return f"{field}:{text}"
-    return f"'{text}" if text in OPERATORS or text.partition(":")[0] in FIELDS else text

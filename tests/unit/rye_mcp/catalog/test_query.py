@@ -33,9 +33,9 @@ from rye_mcp.catalog.query import (
     Term,
     parse,
     read_query,
-    written,
 )
 from rye_mcp.errors import RyeError
+from tests.catalog_world import written
 
 A, B, C, D = map(Term, "abcd")
 
@@ -112,6 +112,9 @@ UNDERSTOOD: list[tuple[str, Node]] = [
     # sentences
     ("turn it into an mp3 file, please!", any_of("turn", "it", "into", "an", "mp3", "file", "please")),
     ("don't re-run it", any_of("don't", "re-run", "it")),
+    ("trains from Portland, OR to Seattle", any_of("trains", "from", "Portland", "OR", "to", "Seattle")),
+    ("a, OR (b AND c)", Or((A, Term("OR"), And((B, C))))),
+    ("a,OR b OR c", Or((Term("a,OR"), B, C))),
     ("at 12:30 see https://example.org/a?b=c.", any_of("at", "12:30", "see", "https://example.org/a?b=c")),
     ("Titel:a Name:b name: a", any_of("Titel:a", "Name:b", "name", "a")),
     ("1) load 2) save :)", any_of("1", "load", "2", "save")),

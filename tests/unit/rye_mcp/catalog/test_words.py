@@ -15,8 +15,8 @@ from rye_mcp.catalog._words import (
     name_words,
     words_of,
 )
-from rye_mcp.catalog.query import parse, written
-from tests.catalog_world import stem_of
+from rye_mcp.catalog.query import parse
+from tests.catalog_world import stem_of, written
 
 
 @pytest.mark.parametrize(

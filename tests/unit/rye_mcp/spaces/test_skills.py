@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,35 @@ def test_what_no_skill_may_have_refuses_it(world: World, put: Callable[[Path], N
     put(write(directory_of(world)))
     error = refused(code, lambda: read(world))
     assert "skills/brew-tea" in str(error.where)
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_whole_or_not_at_all(world: World) -> None:
+    """What is told of a text is told of the bytes that were read, however often they are exchanged."""
+    written(world, signed=False)
+    texts = [(TEXT + letter * 200_000).encode() for letter in "ab"]
+    stop = threading.Event()
+
+    def exchange() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            new = directory_of(world).with_name(f".{number}")
+            new.write_bytes(texts[number % 2])
+            new.replace(directory_of(world) / "SKILL.md")
+
+    writer = threading.Thread(target=exchange)
+    writer.start()
+    try:
+        seen = set()
+        while len(seen) < 2:
+            file = read(world)
+            assert file.skill is not None
+            assert file.skill.files["SKILL.md"].digest == hashlib.sha256(file.text).hexdigest()
+            seen.add(file.text)
+    finally:
+        stop.set()
+        writer.join()
+    assert seen <= {*texts, TEXT.encode()}
 
 
 def test_a_directory_that_did_not_change_is_not_read_again(world: World) -> None:
