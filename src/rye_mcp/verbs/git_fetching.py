@@ -1,7 +1,8 @@
 """Fetches the files of a git repository into a directory; nothing of the repository runs.
 
 No hook, no filter, no submodule: the attributes of the repository are overruled, its hooks are never
-installed, and files are written from the index as they are. Only https, ssh and files are followed.
+installed, and files are written from the index as they are. Only https, ssh and files are followed. Git and
+what it starts are programs of the user, and lie in no project that was not approved.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from anyio import to_thread
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
+from rye_mcp.sharing.programs import WhyNot, allowed_path, find_program
 from rye_mcp.visible import visible
 
 __all__ = ["Fetched", "fetched", "is_git_source"]
@@ -67,14 +69,14 @@ def is_git_source(text: str) -> bool:
 
 
 @asynccontextmanager
-async def fetched(source: str, environment: Mapping[str, str]) -> AsyncIterator[Fetched]:
+async def fetched(source: str, environment: Mapping[str, str], why_not: WhyNot) -> AsyncIterator[Fetched]:
     """Hold the files of a repository, `URL[@REVISION][#DIRECTORY]`, for as long as the block lasts."""
     found = _SOURCE.fullmatch(source)
     if found is None or found["url"].startswith("-"):
         what = "expected https://…, ssh://… or user@host:path, with @REVISION and #DIRECTORY if wanted"
         raise RyeError("unknown_argument", f"{what}, found {visible(source[:80])!r}")
     with TemporaryDirectory(prefix="rye-git-") as place:
-        git = _Git(Path(place), environment)
+        git = _Git(Path(place), environment, why_not)
         commit = await git.fetch(found["url"], found["revision"] or "HEAD")
         files = Path(place) / "files"
         await to_thread.run_sync(files.mkdir)
@@ -82,16 +84,25 @@ async def fetched(source: str, environment: Mapping[str, str]) -> AsyncIterator[
         directory = found["directory"] or ""
         if any(part in ("", ".", "..") for part in directory.split("/")) and directory:
             raise RyeError("unsafe_path", f"expected a directory of the repository, found {directory!a}")
+        wanted = files / directory
+        if wanted.is_symlink() or not wanted.resolve().is_relative_to(files.resolve()):
+            raise RyeError(
+                "unsafe_path", f"expected a directory of the repository, found a link: {directory!a}"
+            )
         origin = f"{found['url']}@{commit}" + (f"#{directory}" if directory else "")
-        yield Fetched(files / directory if directory else files, origin)
+        yield Fetched(wanted, origin)
 
 
 class _Git:
     """Runs git on a repository of its own."""
 
-    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, place: Path, environment: Mapping[str, str], why_not: WhyNot) -> None:
+        program, refused = find_program("git", environment, why_not)
+        if program is None:
+            raise RyeError("read_failed", f"expected git, found {refused}", hint="install git")
+        self._program = program
         self._repository = place / "repository"
-        self._environment = _environment(environment)
+        self._environment = _environment(environment) | {"PATH": allowed_path(environment, why_not)}
 
     async def fetch(self, url: str, revision: str) -> str:
         """Fetch one commit, without what came before; its id."""
@@ -122,7 +133,7 @@ class _Git:
 
     async def _run(self, *arguments: str) -> str:
         spec = ProcessSpec(
-            command="git",
+            command=self._program,
             args=("--no-pager", *arguments),
             env=self._environment,
             timeout=TIMEOUT_S,

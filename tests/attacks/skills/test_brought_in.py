@@ -18,7 +18,7 @@ from rye_mcp.verbs.git_fetching import fetched, is_git_source
 from rye_mcp.verbs.skills import CLIENTS, AddRequest, LinkRequest, add, link
 from tests.skill_world import FILES, TEXT, directory_of, read, write, written
 from tests.trust_world import World, refused
-from tests.verb_world import person
+from tests.verb_world import app_of, person
 
 
 def _link(skill: Path) -> None:
@@ -156,9 +156,13 @@ def _repository(place: Path, files: dict[str, str | bytes]) -> str:
     return f"file://{place}"
 
 
+def _allowed(_: str) -> str | None:
+    return None
+
+
 def _brought_in(world: World, source: str) -> list[str]:
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ) as found:
+        async with fetched(source, os.environ, _allowed) as found:
             result = add(AddRequest(found.directory, origin=found.origin, renamed=True), person(world))
             assert not result.failed, result.failed[0].error
             return [each.origin for each in result.added]
@@ -204,11 +208,50 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text(f'[filter "evil"]\n\tsmudge = touch {mark}; cat\n\trequired = true\n')
 
     async def files() -> dict[str, bytes]:
-        async with fetched(source, {**os.environ, "HOME": str(home)}) as found:
+        async with fetched(source, {**os.environ, "HOME": str(home)}, _allowed) as found:
             return {path: (found.directory / path).read_bytes() for path in ("SKILL.md", "a.md")}
 
     assert anyio.run(files) == {"SKILL.md": TEXT.encode(), "a.md": b"$Id$ $Format:%H$\n"}
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("where", ["bin", "."])
+def test_a_git_that_came_with_a_clone_is_not_started(
+    world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither git nor what git starts by its name: `ssh`, or a credential helper."""
+    mark, clone = tmp_path / "mark", tmp_path / "clone"
+    (clone / ".ai").mkdir(parents=True)
+    planted = clone / where / "git"
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    planted.chmod(0o755)
+    shutil.copy(planted, planted.with_name("ssh"))
+    monkeypatch.chdir(clone)
+    path = f"{planted.parent if where == 'bin' else '.'}:{os.environ['PATH']}"
+    why_not = app_of(world).trust.directories.why_not
+
+    async def fetch(source: str) -> None:
+        async with fetched(source, {**os.environ, "PATH": path}, why_not):
+            pass
+
+    anyio.run(fetch, _repository(tmp_path / "repository", dict(FILES)))
+    with pytest.raises(RyeError):
+        anyio.run(fetch, "user@host.invalid:x.git")
+    assert not mark.exists()
+
+
+def test_a_directory_of_a_repository_is_no_link_out_of_it(tmp_path: Path) -> None:
+    write(tmp_path / "private/brew-tea")
+    place = write(tmp_path / "repository")
+    (place / "more").symlink_to(tmp_path / "private")
+    source = _repository(place, {})
+
+    async def fetch() -> None:
+        async with fetched(f"{source}#more/brew-tea", os.environ, _allowed):
+            raise AssertionError
+
+    refused("unsafe_path", lambda: anyio.run(fetch))
 
 
 def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> None:
@@ -217,7 +260,7 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
     source = _repository(place, {})
 
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ) as found:
+        async with fetched(source, os.environ, _allowed) as found:
             result = add(AddRequest(found.directory, origin="x", renamed=True), person(world))
             return [each.error.code for each in result.failed]
 
@@ -239,7 +282,7 @@ def test_addresses_that_git_could_run_something_for_are_none(source: str) -> Non
     assert not is_git_source(source)
 
     async def fetch() -> None:
-        async with fetched(source, os.environ):
+        async with fetched(source, os.environ, _allowed):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -252,7 +295,7 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     source = _repository(tmp_path / "repository", dict(FILES))
 
     async def fetch() -> None:
-        async with fetched(f"{source}#{directory}", os.environ):
+        async with fetched(f"{source}#{directory}", os.environ, _allowed):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -262,7 +305,7 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
 
 def test_a_repository_that_is_none_says_so(tmp_path: Path) -> None:
     async def fetch() -> None:
-        async with fetched(f"file://{tmp_path}/nothing", os.environ):
+        async with fetched(f"file://{tmp_path}/nothing", os.environ, _allowed):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
