@@ -79,6 +79,7 @@ REACHES_IN_JAVASCRIPT = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("what", REACHES_IN_JAVASCRIPT)
 async def test_in_javascript_it_reaches_as_little(tools: Workshop, what: str) -> None:
     import socket

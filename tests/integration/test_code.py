@@ -79,6 +79,7 @@ async def test_a_program_computes_and_calls(tools: Workshop, source: str, data: 
         assert (found["status"], found.get("data")) == ("success", data), found
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("source", "data"),
     [

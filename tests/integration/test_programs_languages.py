@@ -60,6 +60,7 @@ EXECUTE = "export async function execute() {{\n{}\n}}"
 IMPORT = "import {{ CallError, call, describe, handle, keep, result, search }} from 'rye';\n{}"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("body", "data"),
     [
@@ -95,6 +96,7 @@ def test_the_client_of_node(programs: Programs, body: str, data: Any) -> None:
     assert found["data"] == data
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("extension", "code"),
     [
@@ -127,6 +129,7 @@ def test_a_tool_that_may_not_call_has_no_client(programs: Programs) -> None:
 # --- the command ---
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("code", "data"),
     [
@@ -171,6 +174,7 @@ def main():
 # --- handles in Python ---
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("body", "data"),
     [

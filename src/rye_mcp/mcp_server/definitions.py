@@ -59,7 +59,7 @@ _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as dem
 _ITEM_TYPE: Final = {"type": "string", "enum": [each.value for each in ItemType], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
 _KEPT_ID: Final = {"type": "string", "description": "Instead of item_id: a handle."}
-_PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
+_PROJECT: Final = {"type": "string", "description": "Absolute; default: the server's project."}
 
 _TEXT: Final = {"type": "string"}
 _LIST: Final = {"type": "array"}
@@ -143,19 +143,15 @@ _LOAD: Final = Definition(
     {
         "item_id": _ITEM_ID,
         "item_type": _ITEM_TYPE,
-        "source": {
-            "type": "string",
-            "enum": ["project", "user", "system"],
-            "description": "Default: by precedence.",
-        },
-        "file": {"type": "string", "description": "A file of a skill, by its path; SKILL.md by default."},
+        "source": {"type": "string", "enum": ["project", "user", "system"]},
+        "file": {"type": "string", "description": "Path of a file of a skill."},
         "destination": {"type": "string", "enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
         "run_id": _KEPT_ID,
         "stream": {"type": "string", "enum": ["stdout", "stderr", "result"]},
         "offset": {"type": "integer", "description": "In bytes; below 0 from the end."},
         "length": {"type": "integer", "minimum": 1},
-        "pattern": {"type": "string", "description": "Only lines that match this regular expression."},
+        "pattern": {"type": "string", "description": "Regular expression for lines."},
         "project_path": _PROJECT,
     },
     (),

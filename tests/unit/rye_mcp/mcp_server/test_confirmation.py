@@ -338,6 +338,7 @@ async def outcome(world: World, client: Client | None) -> str:
     context = agent(world)
     confirmer = Confirmer(app_of(world), frozenset({"sign"}), client)
     try:
+        await confirmer.take_answer()
         request = await confirmer.signing(SignRequest("demo/hello"), context)
     except RyeError as exc:
         return exc.code
