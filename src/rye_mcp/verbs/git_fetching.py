@@ -70,7 +70,10 @@ def is_git_source(text: str) -> bool:
 
 @asynccontextmanager
 async def fetched(source: str, environment: Mapping[str, str], why_not: WhyNot) -> AsyncIterator[Fetched]:
-    """Hold the files of a repository, `URL[@REVISION][#DIRECTORY]`, for as long as the block lasts."""
+    """Hold the files of a repository, `URL[@REVISION][#DIRECTORY]`, for as long as the block lasts.
+
+    `why_not` says why nothing may be started from a directory.
+    """
     found = _SOURCE.fullmatch(source)
     if found is None or found["url"].startswith("-"):
         what = "expected https://…, ssh://… or user@host:path, with @REVISION and #DIRECTORY if wanted"
@@ -99,10 +102,11 @@ class _Git:
     def __init__(self, place: Path, environment: Mapping[str, str], why_not: WhyNot) -> None:
         program, refused = find_program("git", environment, why_not)
         if program is None:
-            raise RyeError("read_failed", f"expected git, found {refused}", hint="install git")
+            hint = "install git, or clone the repository yourself and name the directory"
+            raise RyeError("read_failed", f"expected git on the PATH, found {refused}", hint=hint)
         self._program = program
         self._repository = place / "repository"
-        self._environment = _environment(environment) | {"PATH": allowed_path(environment, why_not)}
+        self._environment = _environment({**environment, "PATH": allowed_path(environment, why_not)})
 
     async def fetch(self, url: str, revision: str) -> str:
         """Fetch one commit, without what came before; its id."""

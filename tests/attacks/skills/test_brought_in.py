@@ -148,6 +148,10 @@ def _git(directory: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(directory), *names, *arguments], check=True, capture_output=True)
 
 
+def _anywhere(_: str) -> None:
+    """Programs may be started from every directory."""
+
+
 def _repository(place: Path, files: dict[str, str | bytes]) -> str:
     write(place, files)
     _git(place, "init", "--quiet")
@@ -156,13 +160,9 @@ def _repository(place: Path, files: dict[str, str | bytes]) -> str:
     return f"file://{place}"
 
 
-def _allowed(_: str) -> str | None:
-    return None
-
-
 def _brought_in(world: World, source: str) -> list[str]:
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ, _allowed) as found:
+        async with fetched(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin=found.origin, renamed=True), person(world))
             assert not result.failed, result.failed[0].error
             return [each.origin for each in result.added]
@@ -208,7 +208,7 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text(f'[filter "evil"]\n\tsmudge = touch {mark}; cat\n\trequired = true\n')
 
     async def files() -> dict[str, bytes]:
-        async with fetched(source, {**os.environ, "HOME": str(home)}, _allowed) as found:
+        async with fetched(source, {**os.environ, "HOME": str(home)}, _anywhere) as found:
             return {path: (found.directory / path).read_bytes() for path in ("SKILL.md", "a.md")}
 
     assert anyio.run(files) == {"SKILL.md": TEXT.encode(), "a.md": b"$Id$ $Format:%H$\n"}
@@ -216,10 +216,10 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["bin", "."])
-def test_a_git_that_came_with_a_clone_is_not_started(
+def test_what_git_starts_does_not_come_from_a_clone(
     world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither git nor what git starts by its name: `ssh`, or a credential helper."""
+    """Neither git nor what it starts by a name: `ssh`, or a credential helper."""
     mark, clone = tmp_path / "mark", tmp_path / "clone"
     (clone / ".ai").mkdir(parents=True)
     planted = clone / where / "git"
@@ -248,7 +248,7 @@ def test_a_directory_of_a_repository_is_no_link_out_of_it(tmp_path: Path) -> Non
     source = _repository(place, {})
 
     async def fetch() -> None:
-        async with fetched(f"{source}#more/brew-tea", os.environ, _allowed):
+        async with fetched(f"{source}#more/brew-tea", os.environ, _anywhere):
             raise AssertionError
 
     refused("unsafe_path", lambda: anyio.run(fetch))
@@ -260,7 +260,7 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
     source = _repository(place, {})
 
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ, _allowed) as found:
+        async with fetched(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin="x", renamed=True), person(world))
             return [each.error.code for each in result.failed]
 
@@ -282,7 +282,7 @@ def test_addresses_that_git_could_run_something_for_are_none(source: str) -> Non
     assert not is_git_source(source)
 
     async def fetch() -> None:
-        async with fetched(source, os.environ, _allowed):
+        async with fetched(source, os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -295,7 +295,7 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     source = _repository(tmp_path / "repository", dict(FILES))
 
     async def fetch() -> None:
-        async with fetched(f"{source}#{directory}", os.environ, _allowed):
+        async with fetched(f"{source}#{directory}", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -303,9 +303,27 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     assert caught.value.code == "unsafe_path"
 
 
+def test_git_is_not_found_where_nothing_may_be_started(tmp_path: Path) -> None:
+    source = _repository(tmp_path / "repository", dict(FILES))
+    mark, planted = tmp_path / "mark", tmp_path / "project/bin"
+    write(planted, {"git": f"#!/bin/sh\ntouch {mark}\n"})
+    (planted / "git").chmod(0o755)
+
+    async def fetch() -> None:
+        path = f"{planted}:."
+        async with fetched(source, {**os.environ, "PATH": path}, lambda _: "it is a project's"):
+            raise AssertionError
+
+    with pytest.raises(RyeError) as caught:
+        anyio.run(fetch)
+    assert caught.value.code == "read_failed"
+    assert "it is a project's" in caught.value.message
+    assert not mark.exists()
+
+
 def test_a_repository_that_is_none_says_so(tmp_path: Path) -> None:
     async def fetch() -> None:
-        async with fetched(f"file://{tmp_path}/nothing", os.environ, _allowed):
+        async with fetched(f"file://{tmp_path}/nothing", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
