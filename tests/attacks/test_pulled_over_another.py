@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,37 @@ async def test_sync_does_not_take_the_word_of_the_pins_for_a_changed_signer(
         await refused_with("signer_changed", bob.sync(overwrite=True))
         await bob.sync(overwrite=True, accepted=(carol.key_id,))
     assert b"of carol" in bob.files()["tools/demo/hello.py"]
+
+
+@pytest.mark.parametrize("there_is", ["the file", "another file", "no file"])
+async def test_pull_does_not_take_the_word_of_the_pins_for_a_changed_signer(
+    alice: Member, bob: Member, tmp_path: Path, there_is: str
+) -> None:
+    carol = member_in(tmp_path / "carol")
+    carol.world.propose(carol.document)
+    carol.write(text="print('of carol')")
+    async with registry() as there:
+        await alice.push(there.reference(), "demo/hello")
+        bob.trusts(alice)
+        await bob.pull(there.reference())
+        load(LoadRequest("demo/hello"), person(bob.world))  # it is on record from now on
+        place, pins = bob.space / TOOLS[1], bob.space / "sources.toml"
+        digest = hashlib.sha256(place.read_bytes()).hexdigest()
+        match there_is:
+            case "another file":
+                place.write_bytes(b"print('of nobody')\n")
+            case "no file":
+                place.unlink()
+        if place.exists():
+            text = pins.read_text().replace(digest, hashlib.sha256(place.read_bytes()).hexdigest())
+            pins.write_text(text)
+        pins.write_text(pins.read_text().replace(alice.key_id, carol.key_id))
+        await carol.push(there.reference(), "demo/hello")
+        before = bob.files()
+        await refused_with("signer_changed", bob.pull(there.reference()))
+        assert bob.files() == before
+        await bob.pull(there.reference(), accepted=(carol.key_id,))
+    assert b"of carol" in bob.files()[TOOLS[1]]
 
 
 async def test_the_list_of_a_project_that_nobody_approved_names_no_server_to_ask(

@@ -8,6 +8,7 @@ back exactly that. Neither trusts anybody: a key that is unknown here stays unde
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
@@ -34,6 +35,7 @@ from rye_mcp.sharing.sources import SOURCES_FILE, Pin, Source, Sources, read_sou
 from rye_mcp.sharing.writing import Changes, compare, content_in, sha256_in, write
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
+from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._arriving import Arriving, Judged, judge, require_person, without_strays
 from rye_mcp.verbs.context import Context
 
@@ -207,14 +209,34 @@ class _Before:
             raise _signer_changed(changed)
 
     def _signer_of(self, path: str, judged: Judged) -> str | None:
-        """The key that signed what is there under this name: by the pins, by the file, or by the record."""
+        """The key that signed what is there under this name.
+
+        Nobody signs the pins. So they count after the file, if that is as it was pulled, and after the
+        record, if there is none.
+        """
         owner = self.pins.owner_of(path)
-        if owner is not None and (pinned := owner.files[path].signer) is not None:
-            return pinned
-        if (found := content_in(self.space, path)) is not None:
-            return _fingerprint_in(found, judged)
+        pin = None if owner is None else owner.files[path]
+        found = content_in(self.space, path)
+        if found is not None and (pin is None or hashlib.sha256(found).hexdigest() == pin.sha256):
+            signer = self._key_in(found, judged)
+            if pin is None or signer is not None:
+                return signer
+        elif found is not None and pin is not None and pin.signer is not None:
+            return pin.signer
         fact = self.context.trust.persons_claim(judged.file)
-        return None if fact is None else fact.key_id
+        if fact is not None:
+            return self._id_of(fact.key_id)
+        return None if pin is None else pin.signer
+
+    def _key_in(self, content: bytes, judged: Judged) -> str | None:
+        """The key on the signature line of what is there."""
+        fingerprint = _fingerprint_in(content, judged)
+        return None if fingerprint is None else self._id_of(fingerprint)
+
+    def _id_of(self, fingerprint: str) -> str:
+        """The id of a key, or its fingerprint if it is not known here."""
+        signer = self.context.trust.store.find_signer(fingerprint, self.space.name, Seen())
+        return fingerprint if signer is None else signer.key.key_id
 
 
 def _fingerprint_in(content: bytes, judged: Judged) -> str | None:
