@@ -179,6 +179,29 @@ async def test_a_redirect_takes_no_password_to_another_server(alice: Member, bob
     assert sent == {f"Basic {base64.b64encode(b'bob:the-password').decode()}"}
 
 
+async def test_the_server_behind_a_redirect_does_not_say_who_gets_the_password(
+    alice: Member, bob: Member
+) -> None:
+    asked: list[Request] = []
+
+    async def takes(connection: Connection, request: Request) -> None:
+        asked.append(request)
+        await connection.json(b'{"token": "a-token"}')
+
+    async with registry() as there, serve(takes) as thief:
+        await alice.push(there.reference(), "demo/*")
+        challenge = {"WWW-Authenticate": f'Bearer realm="{thief.url}/token"'}
+
+        async def store(connection: Connection, request: Request) -> None:
+            await connection.reply("401 Unauthorized", headers=challenge)
+
+        async with serve(store) as elsewhere:
+            there.faults.append(leading_to(f"{elsewhere.url}/{{digest}}"))
+            with_password(bob, there.host)
+            await nothing_is_written(bob, "registry_refused", lambda: bob.pull(there.reference()))
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     "place",
     [

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "warm.py"
 
 
+@pytest.mark.timeout(300)
 def test_it_measures_warm_calls_beside_cold_ones_and_by_hand(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     ran = subprocess.run(

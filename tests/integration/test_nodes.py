@@ -184,3 +184,30 @@ async def test_a_clock_that_is_an_hour_off_is_no_hindrance(pair: Pair, off: int)
     assert remote.outcome.success
     apart = time_of(remote.run_id).timestamp() - time.time()
     assert abs(apart - off) < 600, "the node does think that it is another time"
+
+
+MISTAKE = """\
+import sys
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+async def broken(self, bundle, *, granted=None, watch=None):
+    {begun}
+    raise LookupError("a mistake")
+PrimitiveExecutor.run_bundle = broken
+from rye_mcp.cli import main
+sys.argv = ["rye", "worker"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "code"), [("pass", "internal"), ('watch.on_begun("0" * 26)', "lost")], ids=["before", "after"]
+)
+async def test_a_mistake_of_the_node_is_a_refusal_only_before_the_run_has_begun(
+    pair: Pair, begun: str, code: str
+) -> None:
+    pair.accept()
+    async with pair.linked(command=[sys.executable, "-P", "-c", MISTAKE.format(begun=begun)]) as link:
+        with pytest.raises(RyeError) as caught:
+            await pair.call(link, await pair.bundle("demo/count"))
+    assert caught.value.code == code
+    assert caught.value.details.get("sent", False) is (code == "lost")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.attacks.test_machine_without_cells import IN_WALLS
 from tests.inside_world import Programs
 from tests.mcp_world import Workshop, workshop
 
@@ -169,6 +170,15 @@ def main():
 """
     programs.add("demo/parent", code, calls=["demo/typed"])
     assert programs.run("demo/parent")["data"] == '{"n":7}\n'
+
+
+@pytest.mark.thorough
+def test_the_command_is_there_where_no_cell_can_be_made(programs: Programs) -> None:
+    """In walls a program may read only what it is shown, and the command is a file of its own."""
+    person, project = programs.workshop.person, programs.workshop.project
+    ran(programs, BASH, ".sh", "rye call demo/typed --name Ada", "demo/typed")
+    found = person.rye("run", "--json", "demo/program", cwd=project, before=IN_WALLS).json
+    assert (found["enforced"]["level"], found["data"]) == ("walls", {"name": "Ada"})
 
 
 # --- handles in Python ---

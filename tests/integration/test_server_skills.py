@@ -167,6 +167,7 @@ def test_what_is_on_the_wire(workshop: Workshop, era: Any) -> None:
     assert all(set(each) == {"uri", "digest", "size"} for each in entry["resources"])
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "address",
     ["skill://brew-tea/../../tools/x", "skill://brew-tea/%2e%2e/x", "skill://nobody/SKILL.md", "skill://", "skill:///SKILL.md",
@@ -295,6 +296,7 @@ async def test_skills_of_others_are_brought_in_signed_listed_and_served(workshop
             assert await host.load(entry)
 
 
+@pytest.mark.thorough
 async def test_many_skills_come_in_pages(workshop: Workshop) -> None:
     for number in range(30):
         files: dict[str, str | bytes] = {f"references/{'x' * 40}-{each}.md": "x" for each in range(150)}

@@ -214,10 +214,11 @@ def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
 
 def stems_counted(words: Mapping[str, int], stem_of: Mapping[str, str]) -> str:
     """The stems of the words of a document, each as often as it counts."""
-    times: Counter[str] = Counter()
+    times: dict[str, int] = {}
     for word, number in islice(words.items(), MAX_WORDS):
-        times[stem_of[word]] += min(number, MAX_TIMES)
-    return "".join(_counted(stem) * number for stem, number in times.items())
+        stem = stem_of[word]
+        times[stem] = times.get(stem, 0) + (number if number < MAX_TIMES else MAX_TIMES)
+    return "".join([f"{STEM}{stem} " * number for stem, number in times.items()])
 
 
 def _counted(stem: str) -> str:

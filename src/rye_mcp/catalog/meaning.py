@@ -53,7 +53,8 @@ _MOST_AT_ONCE: Final = 257
 _ONES: Final = bytes(map(int.bit_count, range(256)))
 """How many bits each byte has."""
 
-_LENGTH: Final = 254
+_MOST: Final = 127
+_LENGTH: Final = 2 * _MOST
 """How long a vector is; a component of more than half of that is cut to a byte."""
 
 WEIGHTS: Final = {
@@ -117,8 +118,8 @@ class WordTable:
             number = self.numbers.get(word)
             if number is None:
                 number = self._by_stem.get(stems[word])
-            if number is not None:
-                numbered[number] = max(weight, numbered.get(number, 0))
+            if number is not None and numbered.get(number, 0) < weight:
+                numbered[number] = weight
         return of_length(self._sum(numbered))
 
     def _sum(self, numbered: Mapping[int, int]) -> Sequence[int]:
@@ -145,8 +146,10 @@ def of_length(summed: Sequence[int]) -> bytes:
     length = isqrt(sum(map(mul, summed, summed)))
     if not length:
         return b""
-    scaled = ((each * _LENGTH + length // 2) // length for each in summed)
-    return bytes(max(-127, min(127, each)) & 0xFF for each in scaled)
+    scaled = [(each * _LENGTH + length // 2) // length for each in summed]
+    if max(scaled) > _MOST or min(scaled) < -_MOST:
+        scaled = [max(-_MOST, min(_MOST, each)) for each in scaled]
+    return struct.pack(f"{len(scaled)}b", *scaled)
 
 
 def _weighed(item: Mapping[str, str]) -> dict[str, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.skill_review import Finding
 from rye_mcp.verbs.skills import CLIENTS, Added, AddRequest, AddResult, LinkRequest, add, link, look_at
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
 
 __all__ = ["skill"]
 
@@ -59,7 +62,7 @@ def add_skills(
     async def add_all() -> AddResult:
         found = AddResult()
         for source in sources:
-            async with _held(source, here, app.settings.environment) as (directory, origin):
+            async with _held(source, here, app) as (directory, origin):
                 request = AddRequest(directory, space, wanted, overwrite, origin, renamed=origin is not None)
                 one = add(request, context)
             found = AddResult(found.added + one.added, found.failed + one.failed)
@@ -80,16 +83,14 @@ def add_skills(
 
 
 @asynccontextmanager
-async def _held(
-    source: str, here: Path, environment: Mapping[str, str]
-) -> AsyncIterator[tuple[Path, str | None]]:
+async def _held(source: str, here: Path, app: App) -> AsyncIterator[tuple[Path, str | None]]:
     """The directory that a source is, for as long as the block lasts, and what it is called otherwise."""
     from rye_mcp.verbs.git_fetching import fetched, is_git_source
 
     if not is_git_source(source):
         yield here / source, None
         return
-    async with fetched(source, environment) as found:
+    async with fetched(source, app.settings.environment, app.trust.directories.why_not) as found:
         yield found.directory, found.origin
 
 

@@ -91,8 +91,11 @@ async def run_elsewhere(
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
     decided = placed.decided
     engine = await placed.reach()
-    bundle = await off_loop(lambda: decided.bundle().to_bytes())
-    began = await off_loop(partial(logged.began_elsewhere, decided, engine.node))
+
+    def begin() -> tuple[bytes, tuple[Notice, ...]]:
+        return decided.bundle().to_bytes(), logged.began_elsewhere(decided, engine.node)
+
+    bundle, began = await off_loop(begin)
     begun = time.perf_counter()
     if watch.on_begun is not None:
         watch.on_begun(logged.run_id)

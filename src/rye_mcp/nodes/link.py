@@ -62,6 +62,7 @@ class _Sent:
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: Remote | RyeError | None = None
+    has_begun: bool = False
 
 
 class Link:
@@ -321,14 +322,17 @@ class Link:
             case "ended":
                 what = f"expected the run to go on, found that the worker {self.name} has ended it"
                 self._answered(call, RyeError("cancelled", what, run_id=call.channel.run_id))
-            case "begun" | "pong":
+            case "begun":
+                call.has_begun = True
+            case "pong":
                 pass
             case other:
                 raise RyeError("lost", f"expected a message of a worker, found {other!a:.80}")
 
     def _refusal(self, call: _Sent, body: bytes) -> RyeError:
+        """What a worker refuses; once a run has begun there, it may have done anything."""
         found = decode_refusal(body)
-        return self._lost(call, found.message) if found.code == "lost" else found
+        return self._lost(call, found.message) if found.code == "lost" or call.has_begun else found
 
     @staticmethod
     def _answered(call: _Sent, answer: Remote | RyeError) -> None:

@@ -175,6 +175,10 @@ class Worker:
                     answer = await self._answer(call)
                 except RyeError as exc:
                     answer = message({"op": "refused"}, encode_refusal(exc))
+                except Exception as exc:  # noqa: BLE001 - a mistake of ours in one call ends no other
+                    _log.exception("a call ended with an error that is ours")
+                    ours = RyeError("internal", f"expected none of this, found {type(exc).__name__}")
+                    answer = message({"op": "refused"}, encode_refusal(ours))
             if call.problem is not None:
                 answer = message({"op": "refused"}, encode_refusal(call.problem))
             self._tell(call, answer)

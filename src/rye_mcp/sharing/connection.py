@@ -167,8 +167,10 @@ class Connection:
         authorized: str | None,
     ) -> Reply:
         for _ in range(MAX_REDIRECTS + 1):
-            own = authorized if _origin(url) == _origin(self.origin) else None
-            reply = await self._exchange(method, url, headers, content, limit, own)
+            is_own = _origin(url) == _origin(self.origin)
+            reply = await self._exchange(method, url, headers, content, limit, authorized if is_own else None)
+            if not is_own and reply.status in _REFUSED:
+                raise self.refusal(reply, "read a file elsewhere")  # only the registry says who is let in
             location = reply.headers.get("location")
             if reply.status not in _REDIRECTS or location is None:
                 return reply

@@ -19,6 +19,7 @@ from anyio import to_thread
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
+from rye_mcp.sharing.programs import WhyNot, allowed_path, find_program
 from rye_mcp.visible import visible
 
 __all__ = ["Fetched", "fetched", "is_git_source"]
@@ -67,14 +68,17 @@ def is_git_source(text: str) -> bool:
 
 
 @asynccontextmanager
-async def fetched(source: str, environment: Mapping[str, str]) -> AsyncIterator[Fetched]:
-    """Hold the files of a repository, `URL[@REVISION][#DIRECTORY]`, for as long as the block lasts."""
+async def fetched(source: str, environment: Mapping[str, str], why_not: WhyNot) -> AsyncIterator[Fetched]:
+    """Hold the files of a repository, `URL[@REVISION][#DIRECTORY]`, for as long as the block lasts.
+
+    `why_not` says why nothing may be started from a directory.
+    """
     found = _SOURCE.fullmatch(source)
     if found is None or found["url"].startswith("-"):
         what = "expected https://…, ssh://… or user@host:path, with @REVISION and #DIRECTORY if wanted"
         raise RyeError("unknown_argument", f"{what}, found {visible(source[:80])!r}")
     with TemporaryDirectory(prefix="rye-git-") as place:
-        git = _Git(Path(place), environment)
+        git = _Git(Path(place), environment, why_not)
         commit = await git.fetch(found["url"], found["revision"] or "HEAD")
         files = Path(place) / "files"
         await to_thread.run_sync(files.mkdir)
@@ -89,9 +93,14 @@ async def fetched(source: str, environment: Mapping[str, str]) -> AsyncIterator[
 class _Git:
     """Runs git on a repository of its own."""
 
-    def __init__(self, place: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, place: Path, environment: Mapping[str, str], why_not: WhyNot) -> None:
+        program, refused = find_program("git", environment, why_not)
+        if program is None:
+            hint = "install git, or clone the repository yourself and name the directory"
+            raise RyeError("read_failed", f"expected git on the PATH, found {refused}", hint=hint)
+        self._program = program
         self._repository = place / "repository"
-        self._environment = _environment(environment)
+        self._environment = _environment({**environment, "PATH": allowed_path(environment, why_not)})
 
     async def fetch(self, url: str, revision: str) -> str:
         """Fetch one commit, without what came before; its id."""
@@ -122,7 +131,7 @@ class _Git:
 
     async def _run(self, *arguments: str) -> str:
         spec = ProcessSpec(
-            command="git",
+            command=self._program,
             args=("--no-pager", *arguments),
             env=self._environment,
             timeout=TIMEOUT_S,

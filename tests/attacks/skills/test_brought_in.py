@@ -148,6 +148,10 @@ def _git(directory: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(directory), *names, *arguments], check=True, capture_output=True)
 
 
+def _anywhere(_: str) -> None:
+    """Programs may be started from every directory."""
+
+
 def _repository(place: Path, files: dict[str, str | bytes]) -> str:
     write(place, files)
     _git(place, "init", "--quiet")
@@ -158,7 +162,7 @@ def _repository(place: Path, files: dict[str, str | bytes]) -> str:
 
 def _brought_in(world: World, source: str) -> list[str]:
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ) as found:
+        async with fetched(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin=found.origin, renamed=True), person(world))
             assert not result.failed, result.failed[0].error
             return [each.origin for each in result.added]
@@ -204,7 +208,7 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text(f'[filter "evil"]\n\tsmudge = touch {mark}; cat\n\trequired = true\n')
 
     async def files() -> dict[str, bytes]:
-        async with fetched(source, {**os.environ, "HOME": str(home)}) as found:
+        async with fetched(source, {**os.environ, "HOME": str(home)}, _anywhere) as found:
             return {path: (found.directory / path).read_bytes() for path in ("SKILL.md", "a.md")}
 
     assert anyio.run(files) == {"SKILL.md": TEXT.encode(), "a.md": b"$Id$ $Format:%H$\n"}
@@ -217,7 +221,7 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
     source = _repository(place, {})
 
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ) as found:
+        async with fetched(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin="x", renamed=True), person(world))
             return [each.error.code for each in result.failed]
 
@@ -239,7 +243,7 @@ def test_addresses_that_git_could_run_something_for_are_none(source: str) -> Non
     assert not is_git_source(source)
 
     async def fetch() -> None:
-        async with fetched(source, os.environ):
+        async with fetched(source, os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -252,7 +256,7 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     source = _repository(tmp_path / "repository", dict(FILES))
 
     async def fetch() -> None:
-        async with fetched(f"{source}#{directory}", os.environ):
+        async with fetched(f"{source}#{directory}", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -260,9 +264,27 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     assert caught.value.code == "unsafe_path"
 
 
+def test_git_is_not_found_where_nothing_may_be_started(tmp_path: Path) -> None:
+    source = _repository(tmp_path / "repository", dict(FILES))
+    mark, planted = tmp_path / "mark", tmp_path / "project/bin"
+    write(planted, {"git": f"#!/bin/sh\ntouch {mark}\n"})
+    (planted / "git").chmod(0o755)
+
+    async def fetch() -> None:
+        path = f"{planted}:."
+        async with fetched(source, {**os.environ, "PATH": path}, lambda _: "it is a project's"):
+            raise AssertionError
+
+    with pytest.raises(RyeError) as caught:
+        anyio.run(fetch)
+    assert caught.value.code == "read_failed"
+    assert "it is a project's" in caught.value.message
+    assert not mark.exists()
+
+
 def test_a_repository_that_is_none_says_so(tmp_path: Path) -> None:
     async def fetch() -> None:
-        async with fetched(f"file://{tmp_path}/nothing", os.environ):
+        async with fetched(f"file://{tmp_path}/nothing", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:

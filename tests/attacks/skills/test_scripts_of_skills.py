@@ -107,6 +107,7 @@ def _unsigned(skill: Path) -> None:
     skill.with_name("sums.rye.sig.yaml").unlink()
 
 
+@pytest.mark.first_case
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("attack", "code"),

@@ -12,6 +12,7 @@ from rye_mcp.app import App, Settings
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND
 from rye_mcp.trust.scope import SignerKind
+from tests.file_helpers import run_python
 
 pytestmark = pytest.mark.both_loops
 
@@ -157,3 +158,25 @@ async def test_a_catalog_that_is_kept_is_the_same_in_every_thread_until_all_is_c
     assert not list((place / "cache/search").glob("*-wal"))
     assert app.kept_catalog() is not catalog
     await app.close()
+
+
+WITHOUT_A_SEARCH = """
+import sys
+from pathlib import Path
+import rye_mcp.mcp_server
+from rye_mcp.app import App, Settings
+from rye_mcp.catalog import meaning
+from rye_mcp.items import SpaceName
+root, opened = Path(sys.argv[1]), []
+sys.addaudithook(lambda event, given: event == "open" and opened.append(str(given[0])))
+elsewhere = root.parents[1] / "elsewhere"
+app = App.open(Settings.find(project=root, cache=elsewhere / "cache", state=elsewhere / "state"))
+app.spaces.list(SpaceName.SYSTEM)
+print(str(meaning.FILE) in opened)
+app.catalog().close()
+print(str(meaning.FILE) in opened)
+"""
+
+
+def test_the_word_table_is_read_by_the_first_search_and_not_before(place: Path) -> None:
+    assert run_python(WITHOUT_A_SEARCH, place / "work/demo").split() == ["False", "True"]

@@ -140,7 +140,7 @@ def _many_directories(skill: Path) -> None:
         (_socket, "unsafe_path"),
         (_set_uid, "unsafe_permissions"),
         (_many, "too_large"),
-        (_ten_thousand, "too_large"),
+        pytest.param(_ten_thousand, "too_large", marks=pytest.mark.thorough),
         (_large, "too_large"),
         (_huge, "too_large"),
         (_deep, "too_large"),
@@ -209,6 +209,7 @@ def test_no_other_path_is_a_file_of_a_skill(world: World, path: str) -> None:
     assert caught.value.code == "item_not_found"
 
 
+@pytest.mark.thorough
 def test_a_scan_notices_a_new_text_and_a_new_listing(world: World) -> None:
     spaces = Spaces(world.space(), world.space(SpaceName.USER), world.space(SpaceName.SYSTEM))
     write(directory_of(world))

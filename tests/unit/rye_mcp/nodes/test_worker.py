@@ -1,0 +1,46 @@
+"""What goes wrong inside of one call ends that call alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from lilux._frames import encode_frame
+from rye_mcp.nodes.messages import message
+from rye_mcp.nodes.outcomes import decode_refusal
+from rye_mcp.nodes.seal import Instance
+from rye_mcp.nodes.worker import Worker
+from tests.worker_world import Pair, Wire, bash_tool, frames_of
+
+pytestmark = pytest.mark.anyio
+
+
+class Broken:
+    """An executor with a mistake in it."""
+
+    async def run_bundle(self, bundle: object, **_: object) -> Any:
+        raise LookupError("a secret")
+
+
+async def test_a_mistake_of_ours_in_one_call_is_told_and_the_worker_goes_on(tmp_path: Path) -> None:
+    pair = Pair.at(tmp_path)
+    pair.server.sign("demo/any.sh", bash_tool("true"))
+    pair.accept()
+    bundle = await pair.bundle("demo/any")
+    wire = Wire(pair.key_of(pair.server))
+    instance = Instance.begin(pair.key_of(pair.node), pair.submitters.key, package="1")
+    worker = Worker(instance, Broken(), pair.submitters)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as group:
+        group.start_soon(wire.serve, worker)
+        for _ in range(2):
+            envelope, channel = await wire.sealed()
+            for frame in (encode_frame(envelope), *frames_of(channel, message({"op": "bundle"}, bundle))):
+                wire.say(frame)
+            header, body = await wire.answer(channel)
+            refusal = decode_refusal(body)
+            assert (header["op"], refusal.code) == ("refused", "internal")
+            assert "secret" not in refusal.message
+        wire.say(b"")
