@@ -45,3 +45,30 @@ async def test_a_helper_of_a_project_is_not_started(
         await DockerCredentials({"HOME": str(home), "PATH": f"{path}:/usr/bin:/bin"}, why_not).of(HOST)
     assert caught.value.code == "registry_refused"
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("where", ["project", "relative", "here"])
+async def test_a_helper_of_the_user_starts_nothing_of_a_project(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A helper may be a script that starts `gpg` by its name, or reads a file of where it stands."""
+    canary, clone, mine, home = (tmp_path / each for each in ("canary", "clone", "mine", "home"))
+    (clone / ".ai").mkdir(parents=True)
+    planted(clone / "bin", canary)
+    (clone / "bin/docker-credential-test").rename(clone / "bin/gpg")
+    mine.mkdir()
+    helper = mine / "docker-credential-test"
+    answer = json.dumps({"Username": "alice", "Secret": "secret"})
+    asks = "./bin/gpg" if where == "here" else "gpg"
+    helper.write_text(f"#!/bin/sh\n{asks} --version >/dev/null 2>&1\necho '{answer}'\n")
+    helper.chmod(0o755)
+    (home / ".docker").mkdir(parents=True)
+    (home / ".docker/config.json").write_text(json.dumps({"credsStore": "test"}))
+    monkeypatch.chdir(clone)
+    first = {"project": f"{clone}/bin:", "relative": "bin:", "here": ""}[where]
+    why_not = app_of(member_in(tmp_path / "bob").world).trust.directories.why_not
+    environment = {"HOME": str(home), "PATH": f"{first}{mine}:/usr/bin:/bin"}
+    found = await DockerCredentials(environment, why_not).of(HOST)
+    assert found is not None
+    assert found.user == "alice"
+    assert not canary.exists()

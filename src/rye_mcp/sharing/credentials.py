@@ -21,7 +21,7 @@ from lilux import _json
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.sharing.programs import WhyNot, find_program
+from rye_mcp.sharing.programs import WhyNot, allowed_path, find_program
 
 __all__ = ["Credentials", "DockerCredentials"]
 
@@ -86,7 +86,8 @@ class DockerCredentials:
         spec = ProcessSpec(
             command=program,
             args=("get",),
-            env=dict(self._environment),
+            env={**self._environment, "PATH": allowed_path(self._environment, self._why_not)},
+            cwd=Path("/"),  # a shell that it starts finds nothing in a clone
             input=f"{server}\n".encode(),
             timeout=_HELPER_LIMIT_S,
         )

@@ -1,7 +1,8 @@
 """Fetches the files of a git repository into a directory; nothing of the repository runs.
 
 No hook, no filter, no submodule: the attributes of the repository are overruled, its hooks are never
-installed, and files are written from the index as they are. Only https, ssh and files are followed.
+installed, and files are written from the index as they are. Only https, ssh and files are followed. Git and
+what it starts are programs of the user, and lie in no project that was not approved.
 """
 
 from __future__ import annotations
@@ -86,8 +87,13 @@ async def fetched(source: str, environment: Mapping[str, str], why_not: WhyNot) 
         directory = found["directory"] or ""
         if any(part in ("", ".", "..") for part in directory.split("/")) and directory:
             raise RyeError("unsafe_path", f"expected a directory of the repository, found {directory!a}")
+        wanted = files / directory
+        if wanted.is_symlink() or not wanted.resolve().is_relative_to(files.resolve()):
+            raise RyeError(
+                "unsafe_path", f"expected a directory of the repository, found a link: {directory!a}"
+            )
         origin = f"{found['url']}@{commit}" + (f"#{directory}" if directory else "")
-        yield Fetched(files / directory if directory else files, origin)
+        yield Fetched(wanted, origin)
 
 
 class _Git:

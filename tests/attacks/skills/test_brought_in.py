@@ -18,7 +18,7 @@ from rye_mcp.verbs.git_fetching import fetched, is_git_source
 from rye_mcp.verbs.skills import CLIENTS, AddRequest, LinkRequest, add, link
 from tests.skill_world import FILES, TEXT, directory_of, read, write, written
 from tests.trust_world import World, refused
-from tests.verb_world import person
+from tests.verb_world import app_of, person
 
 
 def _link(skill: Path) -> None:
@@ -213,6 +213,45 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
 
     assert anyio.run(files) == {"SKILL.md": TEXT.encode(), "a.md": b"$Id$ $Format:%H$\n"}
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("where", ["bin", "."])
+def test_what_git_starts_does_not_come_from_a_clone(
+    world: World, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither git nor what it starts by a name: `ssh`, or a credential helper."""
+    mark, clone = tmp_path / "mark", tmp_path / "clone"
+    (clone / ".ai").mkdir(parents=True)
+    planted = clone / where / "git"
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    planted.chmod(0o755)
+    shutil.copy(planted, planted.with_name("ssh"))
+    monkeypatch.chdir(clone)
+    path = f"{planted.parent if where == 'bin' else '.'}:{os.environ['PATH']}"
+    why_not = app_of(world).trust.directories.why_not
+
+    async def fetch(source: str) -> None:
+        async with fetched(source, {**os.environ, "PATH": path}, why_not):
+            pass
+
+    anyio.run(fetch, _repository(tmp_path / "repository", dict(FILES)))
+    with pytest.raises(RyeError):
+        anyio.run(fetch, "user@host.invalid:x.git")
+    assert not mark.exists()
+
+
+def test_a_directory_of_a_repository_is_no_link_out_of_it(tmp_path: Path) -> None:
+    write(tmp_path / "private/brew-tea")
+    place = write(tmp_path / "repository")
+    (place / "more").symlink_to(tmp_path / "private")
+    source = _repository(place, {})
+
+    async def fetch() -> None:
+        async with fetched(f"{source}#more/brew-tea", os.environ, _anywhere):
+            raise AssertionError
+
+    refused("unsafe_path", lambda: anyio.run(fetch))
 
 
 def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> None:
