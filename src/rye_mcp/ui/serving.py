@@ -1,6 +1,6 @@
-"""The socket of the page, its connections, and how it ends.
+"""The connections of the page, and how it ends.
 
-It listens on loopback only, and closes every connection of another user before a byte of it is read. All that
+It closes every connection of another user before a byte of it is read. All that
 is left are programs of this user, so there are no limits for slow ones.
 """
 
@@ -9,18 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rye_mcp.errors import RyeError
 from rye_mcp.ui.peers import is_of_this_user
 
-__all__ = ["HOST", "listen", "serve"]
-
-HOST: Final = "127.0.0.1"
+__all__ = ["serve"]
 
 _MAX_REQUESTS: Final = 256
 _MAX_HEAD_BYTES: Final = 32 << 10
@@ -30,21 +26,7 @@ _CLOSE_LIMIT_S: Final = 1
 _log = logging.getLogger(__name__)
 
 
-def listen(port: int) -> socket.socket:
-    """A socket on loopback; port 0 is any that is free. RyeError `cannot_listen` when it is taken."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
-        made.listen(socket.SOMAXCONN)
-    except (OSError, OverflowError) as exc:
-        made.close()
-        what = f"expected to listen on {HOST}:{port}, the system said: {exc}"
-        raise RyeError("cannot_listen", what, where=f"{HOST}:{port}", hint="rye ui, without --port") from exc
-    return made
-
-
-async def serve(application: Any, listening: socket.socket, *, on_ready: Callable[[], None]) -> None:
+async def serve(application: Any, listening: socket.socket) -> None:
     """Serve until Ctrl-C."""
     config = uvicorn.Config(
         application,
@@ -61,7 +43,6 @@ async def serve(application: Any, listening: socket.socket, *, on_ready: Callabl
         timeout_graceful_shutdown=_CLOSE_LIMIT_S,
         h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
     )
-    on_ready()  # connections are accepted from `listen` on, and wait
     await uvicorn.Server(config).serve(sockets=[listening])
 
 

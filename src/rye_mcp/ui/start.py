@@ -1,44 +1,71 @@
-"""Starts the page: its parts, its socket, its address with the secret, and its end."""
+"""Starts the page: its socket on loopback, its address with the secret, its parts, and its end.
+
+The address is printed as soon as the socket listens. What is needed to answer is imported while the browser
+is on its way; a connection that comes earlier waits.
+"""
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-import anyio
-
-from rye_mcp.app import App
-from rye_mcp.runs.live import LiveView
-from rye_mcp.runs.log import RunLog
-from rye_mcp.runs.questions import Questions
-from rye_mcp.ui.application import ui_application
-from rye_mcp.ui.parts import CheckUp, Parts
-from rye_mcp.ui.serving import HOST, listen, serve
+from rye_mcp.errors import RyeError
 from rye_mcp.ui.session import Codes, Session, terminal
 
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+    from rye_mcp.ui.parts import CheckUp
+
 __all__ = ["serve_ui"]
+
+HOST: Final = "127.0.0.1"
 
 
 def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str], None] | None) -> None:
     """Serve the page until Ctrl-C; RyeError `cannot_listen` when the port is taken."""
-    listening = listen(port)
-    port = listening.getsockname()[1]
-    state = app.settings.state
+    listening = _listen(port)
     session = Session()
-    address = f"http://{HOST}:{port}/#{session.secret}"
+    address = f"http://{HOST}:{listening.getsockname()[1]}/#{session.secret}"
+    print(address, flush=True)  # noqa: T201 - programs read it
+    print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
+    if open_page is not None:
+        open_page(address)
+    _serve(app, listening, session, check_up)
 
-    def on_ready() -> None:
-        print(address, flush=True)  # noqa: T201 - programs read it
-        print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
-        if open_page is not None:
-            open_page(address)
+
+def _listen(port: int) -> socket.socket:
+    """A socket on loopback; port 0 is any that is free. RyeError `cannot_listen` when it is taken."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((HOST, port))
+        made.listen(socket.SOMAXCONN)
+    except (OSError, OverflowError) as exc:
+        made.close()
+        what = f"expected to listen on {HOST}:{port}, the system said: {exc}"
+        raise RyeError("cannot_listen", what, where=f"{HOST}:{port}", hint="rye ui, without --port") from exc
+    return made
+
+
+def _serve(app: App, listening: socket.socket, session: Session, check_up: CheckUp) -> None:
+    import anyio
+
+    from rye_mcp.runs.live import LiveView
+    from rye_mcp.runs.log import RunLog
+    from rye_mcp.runs.questions import Questions
+    from rye_mcp.ui.application import ui_application
+    from rye_mcp.ui.parts import Parts
+    from rye_mcp.ui.serving import serve
+
+    state = app.settings.state
 
     async def run() -> None:
         async with app.closing():
-            application = ui_application(parts, host=HOST, port=port)
-            await serve(application, listening, on_ready=on_ready)
+            application = ui_application(parts, host=HOST, port=listening.getsockname()[1])
+            await serve(application, listening)
 
-    with RunLog(state) as log:
+    with RunLog(state) as log, Questions(state).watched():
         parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
-        with Questions(state).watched():
-            anyio.run(run)
+        anyio.run(run)
