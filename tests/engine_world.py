@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,15 +44,16 @@ class Site:
         self.bin = root / "bin"
         node, rye = self.pair.node.world, Path(sysconfig.get_path("scripts"), "rye")
         self.bin.mkdir()
+        paths = {
+            "told": self.told,
+            "home": node.root / "home",
+            "state": node.state.parent,
+            "cache": node.root / "cache",
+            "counted": node.root / "counted",
+            "rye": rye,
+        }
         (self.bin / "ssh").write_text(
-            SSH.format(
-                told=self.told,
-                home=node.root / "home",
-                state=node.state.parent,
-                cache=node.root / "cache",
-                counted=node.root / "counted",
-                rye=rye,
-            )
+            SSH.format_map({name: shlex.quote(str(path)) for name, path in paths.items()})
         )
         (self.bin / "ssh").chmod(0o755)
 

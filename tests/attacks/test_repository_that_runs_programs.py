@@ -145,9 +145,9 @@ async def test_objects_that_are_not_what_their_names_say(alice: Member, bob: Mem
     (tmp_path / "exchange.py").write_text(EXCHANGE)
     programs = tmp_path / "programs"
     programs.mkdir()
+    exchange = shlex.join([sys.executable, f"{tmp_path}/exchange.py"])
     (programs / "git").write_text(
-        '#!/bin/sh\n/usr/bin/git "$@" || exit\n'
-        f'case " $* " in *" fetch "*) {sys.executable} {tmp_path}/exchange.py "$GIT_DIR";; esac\n'
+        f'#!/bin/sh\n/usr/bin/git "$@" || exit\ncase " $* " in *" fetch "*) {exchange} "$GIT_DIR";; esac\n'
     )
     (programs / "git").chmod(0o755)
     bob.world.environment["PATH"] = f"{programs}:/usr/bin:/bin"

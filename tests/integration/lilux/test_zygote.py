@@ -233,7 +233,8 @@ async def test_what_was_forked_goes_on_without_its_zygote(
     assert result.stdout == "here\n"
     with pytest.raises(NotParked) as caught:
         await zygote.park()
-    assert caught.value.code == "zygote_lost"
+    # Its end may be known already, or be the answer to the question.
+    assert caught.value.code in {"zygote_lost", "zygote_failed"}
 
 
 async def test_closing_a_zygote_ends_what_waits(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
