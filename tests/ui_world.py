@@ -28,6 +28,11 @@ class RunningPage:
     terminal: IO[str] | None = None
 
     @property
+    def host(self) -> str:
+        """The address of this machine that it listens on."""
+        return self.address.removeprefix("http://").rpartition(":")[0]
+
+    @property
     def port(self) -> int:
         """The port that it listens on."""
         return int(self.address.rpartition(":")[2])

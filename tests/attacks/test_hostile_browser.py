@@ -128,20 +128,32 @@ def test_without_the_cookie_no_path_says_anything(
         )
 
 
+def test_no_page_is_where_another_server_may_have_been(
+    person: Person, project: Path, page: RunningPage
+) -> None:
+    """What a server of another user left in the browser for a port of 127.0.0.1 would be asked before it."""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", page.port)).close()
+    with started(person, project) as second:
+        hosts = {page.host, second.host, "127.0.0.1"}
+    assert len(hosts) == 3
+    assert all(each.startswith("127.") for each in hosts)
+
+
 @two_users
 def test_another_user_of_the_machine_is_not_even_answered(page: RunningPage, browser: httpx.Client) -> None:
     """With the cookie, which browsers send to every port of this machine."""
     cookie = f"rye_{page.port}={browser.cookies[f'rye_{page.port}']}"
     lines = (
         "GET /runs HTTP/1.1",
-        f"Host: 127.0.0.1:{page.port}",
+        f"Host: {page.host}:{page.port}",
         "Connection: close",
         f"Cookie: {cookie}",
         "",
         "",
     )
     request = "\\r\\n".join(lines)
-    script = f"exec 3<>/dev/tcp/127.0.0.1/{page.port}; printf '{request}' >&3; timeout 5 cat <&3"
+    script = f"exec 3<>/dev/tcp/{page.host}/{page.port}; printf '{request}' >&3; timeout 5 cat <&3"
     done = subprocess.run(["bash", "-c", script], user=ADA, group=ADA, cwd="/", capture_output=True)
     assert done.stdout == b""
     ours = subprocess.run(["bash", "-c", script], capture_output=True)
@@ -194,6 +206,6 @@ def test_a_line_without_end_is_shown_in_part(person: Person, project: Path, brow
 
 
 def test_a_head_without_end_is_not_read(page: RunningPage) -> None:
-    with socket.create_connection(("127.0.0.1", page.port)) as connection:
+    with socket.create_connection((page.host, page.port)) as connection:
         connection.sendall(b"GET /" + b"a" * (1 << 17))
         assert b"400" in connection.recv(64)

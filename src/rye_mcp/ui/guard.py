@@ -51,8 +51,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def names_of(host: str, port: int) -> KnownNames:
-    """The hosts and origins of the page; the port is part of each."""
-    hosts = (f"{host}:{port}", f"localhost:{port}")
+    """The hosts and origins of the page, here and at the other end of a tunnel; the port is part of each."""
+    hosts = (f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}")
     return KnownNames.of(hosts, (), (f"http://{name}" for name in hosts))
 
 

@@ -6,6 +6,7 @@ is on its way; a connection that comes earlier waits.
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 from collections.abc import Callable
@@ -20,14 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["serve_ui"]
 
-HOST: Final = "127.0.0.1"
+_PART: Final = 254
+"""How many values a part of an address has that is neither 0 nor 255."""
 
 
 def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str], None] | None) -> None:
     """Serve the page until Ctrl-C; RyeError `cannot_listen` when the port is taken."""
-    listening = _listen(port)
+    listening = _listen(_own_host(), port)
     session = Session()
-    address = f"http://{HOST}:{listening.getsockname()[1]}/#{session.secret}"
+    host, port = listening.getsockname()
+    address = f"http://{host}:{port}/#{session.secret}"
     print(address, flush=True)  # noqa: T201 - programs read it
     print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
     if open_page is not None:
@@ -35,17 +38,26 @@ def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str
     _serve(app, listening, session, check_up)
 
 
-def _listen(port: int) -> socket.socket:
+def _own_host() -> str:
+    """An address of this machine where no server was before.
+
+    A browser keeps what a server has left there (cookies, workers) for its address and port, and each user of
+    this machine can serve on every port of 127.0.0.1 that is free.
+    """
+    return ".".join(["127", *(str(1 + secrets.randbelow(_PART)) for _ in range(3))])
+
+
+def _listen(host: str, port: int) -> socket.socket:
     """A socket on loopback; port 0 is any that is free. RyeError `cannot_listen` when it is taken."""
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
+        made.bind((host, port))
         made.listen(socket.SOMAXCONN)
     except (OSError, OverflowError) as exc:
         made.close()
-        what = f"expected to listen on {HOST}:{port}, the system said: {exc}"
-        raise RyeError("cannot_listen", what, where=f"{HOST}:{port}", hint="rye ui, without --port") from exc
+        what = f"expected to listen on {host}:{port}, the system said: {exc}"
+        raise RyeError("cannot_listen", what, where=f"{host}:{port}", hint="rye ui, without --port") from exc
     return made
 
 
@@ -63,7 +75,8 @@ def _serve(app: App, listening: socket.socket, session: Session, check_up: Check
 
     async def run() -> None:
         async with app.closing():
-            application = ui_application(parts, host=HOST, port=listening.getsockname()[1])
+            host, port = listening.getsockname()
+            application = ui_application(parts, host=host, port=port)
             await serve(application, listening)
 
     with RunLog(state) as log, Questions(state).watched():
