@@ -36,7 +36,8 @@ _MAX_OUTPUT: Final = 32 << 20
 _LAST_CHARACTERS: Final = 300
 
 _SOURCE: Final = re.compile(
-    r"(?:git\+)?(?P<url>(?:https|ssh|file)://[^\s@#][^\s#]*?|[\w.-]+@[\w.-]+:[^\s#]+?)"
+    r"(?:git\+)?(?P<url>(?:https|ssh)://(?:[\w.-]+@)?[^\s@#/]+/[^\s#]*?"
+    r"|file:///[^\s#]*?|[\w.-]+@[\w.-]+:[^\s#]+?)"
     r"(?:@(?P<revision>[\w][\w./-]{0,199}))?(?:#(?P<directory>[^\s]+))?"
 )
 _NOT_GIT: Final = re.compile(r"GIT_")

@@ -290,6 +290,30 @@ def test_addresses_that_git_could_run_something_for_are_none(source: str) -> Non
     assert caught.value.code == "unknown_argument"
 
 
+@pytest.mark.parametrize("source", ["https://name@localhost/x.git", "ssh://name@localhost/x.git"])
+def test_no_other_host_is_asked_than_the_one_that_was_named(source: str, tmp_path: Path) -> None:
+    """What stands before the `@` is a name at the host, and what follows it is no revision."""
+    program = """\
+#!/bin/sh
+case " $* " in *" fetch "*) echo "$@" > asked; exit 1;; esac
+exec /usr/bin/git "$@"
+""".replace("asked", f"{tmp_path}/asked")
+    write(tmp_path / "bin", {"git": program})
+    (tmp_path / "bin/git").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+
+    async def fetch() -> None:
+        async with fetched(source, environment, _anywhere):
+            raise AssertionError
+
+    refused("read_failed", lambda: anyio.run(fetch))
+    assert (tmp_path / "asked").read_text().split()[-3:] == ["--", source, "HEAD"]
+
+
+def test_an_address_with_a_password_is_none() -> None:
+    assert not is_git_source("https://name:password@example.com/x.git")
+
+
 @pytest.mark.parametrize("directory", ["..", "a/../..", "/etc", "a//b"])
 def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, directory: str) -> None:
     source = _repository(tmp_path / "repository", dict(FILES))
