@@ -82,8 +82,8 @@ class Relevance:
 
     @property
     def _targets(self) -> tuple[float, float]:
-        beyond = (LEAST_RATIO * self.plain.recall, LEAST_RATIO * self.plain.gain)
-        return TARGETS.get(self.name, beyond)
+        recall, gain = (min(1.0, LEAST_RATIO * each) for each in (self.plain.recall, self.plain.gain))
+        return TARGETS.get(self.name, (recall, gain))
 
     @property
     def lines(self) -> Iterator[str]:
@@ -93,7 +93,7 @@ class Relevance:
         for label, each in (("rye search", self.ours), ("FTS5, OR", self.plain)):
             yield f"  {label:<12}R@5 {each.recall:.3f}  nDCG@10 {each.gain:.3f}  MRR {each.reciprocal:.3f}"
         above = self.ours.gain - self.plain.gain
-        ratios = [self.ours.recall / self.plain.recall, self.ours.gain / self.plain.gain]
+        ratios = [_ratio(self.ours.recall, self.plain.recall), _ratio(self.ours.gain, self.plain.gain)]
         yield f"  nDCG@10 {above:+.3f}, {INTERVAL:.0%} between {self.least:+.3f} and {self.most:+.3f}"
         yield f"  R@5 {ratios[0]:.3f} times that of FTS5, nDCG@10 {ratios[1]:.3f} times"
         recall, gain = self._targets
@@ -102,6 +102,10 @@ class Relevance:
     def as_dict(self) -> dict[str, Any]:
         """Return it for a report."""
         return asdict(self) | {"is_met": self.is_met, "is_chosen_on": self.name in CHOSEN_ON}
+
+
+def _ratio(ours: float, plain: float) -> float:
+    return ours / plain if plain else 1.0 if not ours else math.inf
 
 
 def main(doc: str) -> int:

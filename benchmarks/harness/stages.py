@@ -14,7 +14,6 @@ from harness.tools import PARAMETERS, by_us
 from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.executor import decider, preparation
 from rye_mcp.executor.job import jobs
-from rye_mcp.executor.job.snapshot import Snapshot
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 BEFORE_THE_RUN: Final = (
@@ -83,7 +82,6 @@ def _clocks(executor: PrimitiveExecutor, times: defaultdict[str, float]) -> Iter
         ("run", SubprocessPrimitive, "run"),
         ("result", jobs, "read_process"),
         ("output", executor._outputs, "finish"),
-        ("remove", Snapshot, "remove"),
         ("lockfile", executor._locks, "create"),
         ("log", executor._log, "append"),
     )
