@@ -211,8 +211,7 @@ def test_a_project_that_keeps_much_pushes_out_nothing_of_another_one(tmp_path: P
     quiet = KeptResults(tmp_path / "state", owner_of(Path("/quiet")), total_bytes=10_000)
     flooding = KeptResults(tmp_path / "state", owner_of(Path("/flooding")), total_bytes=10_000)
     kept = [quiet.keep(bytes([number]) * 1000, name="data") for number in range(3)]
-    for number in range(40):
-        last = flooding.keep(bytes([number]) * 999, name="data")
+    last = [flooding.keep(bytes([number]) * 999, name="data") for number in range(40)][-1]
     flooding.close()
     flooding.sweep()
     for each in kept:

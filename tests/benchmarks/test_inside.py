@@ -16,7 +16,7 @@ LIMITS = [1.2, 4, 0.9, 4096, 32, 10, 10, 10]
 @pytest.mark.timeout(300)  # a few hundred calls, of a server that may share its processors
 def test_it_calls_by_a_client_and_by_programs(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    command = [sys.executable, SCRIPT, "--quick", "--json", path]
+    command = [sys.executable, str(SCRIPT), "--quick", "--json", str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     targets = json.loads(path.read_text(encoding="utf-8"))["targets"]

@@ -6,6 +6,7 @@ import base64
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -48,7 +49,7 @@ async def test_the_certificate_counts_and_nothing_is_sent_without_one(tmp_path: 
         docker.mkdir()
         (docker / "config.json").write_text(json.dumps({"auths": {f"{HOST}:{server.port}": entry}}))
 
-        def pull(*options: str, code: int = 0, **variables: str) -> str:
+        def pull(*options: str, code: int = 0, **variables: Any) -> str:
             return bob.rye("pull", reference, *options, cwd=project, code=code, **variables).shown
 
         assert "registry_unreachable" in await anyio.to_thread.run_sync(lambda: pull(code=1))

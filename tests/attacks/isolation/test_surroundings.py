@@ -66,7 +66,7 @@ OLDER = [
 def test_an_older_landlock_leaves_open_what_it_says(
     world: World, version: int, in_walls: list[str], in_cell: list[str]
 ) -> None:
-    around = [world.ways, "older", str(version)]
+    around: list[str | Path] = [world.ways, "older", str(version)]
     assert world.probe(around)["landlock"] == version
     walls = true(world, around, tier="walls", require="walls")["enforced"]
     assert walls["level"] == "walls"
@@ -79,7 +79,7 @@ def test_an_older_landlock_leaves_open_what_it_says(
 def test_ports_are_told_apart_or_refused_where_that_is_required(
     world: World, version: int, are_told_apart: bool
 ) -> None:
-    around = [world.ways, "older", str(version)]
+    around: list[str | Path] = [world.ways, "older", str(version)]
     ports: dict[str, Any] = {"tier": "walls", "net": {"ports": [443]}}
     enforced = true(world, around, **ports)["enforced"]
     assert enforced["net"] == ({"ports": [443]} if are_told_apart else "any")

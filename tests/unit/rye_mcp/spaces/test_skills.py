@@ -170,7 +170,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_whole_or_not_at_all(world:
     writer = threading.Thread(target=exchange)
     writer.start()
     try:
-        seen = set()
+        seen: set[bytes] = set()
         while len(seen) < 2:
             file = read(world)
             assert file.skill is not None

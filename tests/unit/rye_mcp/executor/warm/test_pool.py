@@ -196,10 +196,11 @@ async def with_a_zygote(keep: int = 1) -> AsyncIterator[tuple[Pool, Background, 
 async def test_a_call_that_finds_none_gets_a_zygote_that_is_idle() -> None:
     async with with_a_zygote() as (found, background, template):
         seat = found.take("a").seat
+        assert seat is not None
         assert seat is template.made[0]
         assert seat.slot is not None
         assert found.take("a").why == "none_waiting"
-        await template.made[0].parked.end()
+        await seat.parked.end()
         found.returned("a", seat.slot)
         assert await found.free("a") is seat.slot
         await background.wait()
