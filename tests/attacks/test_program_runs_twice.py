@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.types import ElicitResult
 
+from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.executor.tree import Program
 from tests.inside_world import Programs, execute, program
 from tests.mcp_world import Workshop, workshop
 
@@ -192,3 +196,15 @@ async def test_without_the_answers_of_before_nothing_runs(programs: Programs) ->
     found = await answered(programs, Person(forget))
     assert found["code"] == "confirmation_outdated", found
     assert marks(programs) == ["a", "a"]
+
+
+async def test_a_program_gets_no_answer_that_was_kept_in_another_project(programs: Programs) -> None:
+    """One of the user's own runs in every project, with the same bytes and the same parameters."""
+    person = programs.workshop.person
+    space, state = person.place / "space", person.state / "rye"
+    executor = PrimitiveExecutor(programs.workshop.project, user_space=space, state=state)
+    decided = await executor._decider.decide("demo/echo", {}, Caller())
+    await executor.close()
+    here, there = (Program.of(decided, "run", None, project=Path(path)) for path in ("/here", "/there"))
+    again = Program.of(decided, "another", None, project=Path("/here"))
+    assert here.key == again.key != there.key

@@ -322,7 +322,7 @@ class PrimitiveExecutor:
                 watch.on_begun(logged.run_id)
             live = self._live.begin(logged.run_id)
             try:
-                async with _calling(call, logged.run_id, watch) as job:
+                async with _calling(call, logged.run_id, watch, self._project) as job:
                     seen = _seen_live(watch, live)
                     outcome = await job.run(seen, call.show, spool)
             finally:
@@ -469,13 +469,13 @@ async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
 
 
 @asynccontextmanager
-async def _calling(call: PreparedCall, run_id: str, watch: Watch) -> AsyncIterator[Job]:
+async def _calling(call: PreparedCall, run_id: str, watch: Watch, project: Path | None) -> AsyncIterator[Job]:
     """The job of a call; that of a program asks for calls through its descriptor."""
     job = call.job
     if watch.inside is None or not call.decision.calls or not isinstance(job, ProcessJob):
         yield job
         return
-    program = Program.of(call.decision, run_id, job.process.call.timeout)
+    program = Program.of(call.decision, run_id, job.process.call.timeout, project=project)
     async with watch.inside(program, watch.on_call) as descriptor:
         yield replace(job, asks_at=descriptor)
 

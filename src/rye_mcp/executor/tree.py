@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -119,8 +120,10 @@ class Program:
         self._shared: _Shared = _Shared() if above is None else above._shared
 
     @classmethod
-    def of(cls, decided: DecidedCall, run_id: str, timeout: float | None) -> Program:
-        """The program of a run that is about to begin."""
+    def of(
+        cls, decided: DecidedCall, run_id: str, timeout: float | None, *, project: Path | None = None
+    ) -> Program:
+        """The program of a run that is about to begin in a project."""
         limits = decided.chain.root.metadata.limits or {}
         return cls(
             run_id=run_id,
@@ -130,12 +133,12 @@ class Program:
             approval=decided.approval,
             caller=decided.caller,
             deadline=None if timeout is None else time.monotonic() + timeout,
-            identity=partial(_identity_of, decided),
+            identity=partial(_identity_of, decided, project),
         )
 
     @cached_property
     def key(self) -> str:
-        """What this run is: its bytes, permissions and parameters, and the call that began it."""
+        """What this run is: its bytes, permissions, parameters and project, and the call that began it."""
         return _digest(self._identity(), self.caller.call)
 
     def call_of(self, item_id: str, parameters: Mapping[str, Any]) -> InnerCall:
@@ -239,8 +242,8 @@ class Program:
             each = each.above
 
 
-def _identity_of(decided: DecidedCall) -> str:
-    return _digest(mark_of(decided.valid, decided.permissions), decided.parameters.values)
+def _identity_of(decided: DecidedCall, project: Path | None) -> str:
+    return _digest(mark_of(decided.valid, decided.permissions), decided.parameters.values, str(project))
 
 
 def _digest(*parts: Any) -> str:

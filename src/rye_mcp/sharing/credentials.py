@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import field
@@ -22,6 +21,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.sharing.programs import WhyNot, allowed_path, find_program
+from rye_mcp.trust.directories import home_of
 
 __all__ = ["Credentials", "DockerCredentials"]
 
@@ -77,8 +77,7 @@ class DockerCredentials:
         named = self._environment.get("DOCKER_CONFIG", "")
         if named and Path(named).is_absolute():
             return Path(named) / "config.json"
-        home = self._environment.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - never raises
-        return Path(home) / ".docker/config.json"
+        return Path(home_of(self._environment)) / ".docker/config.json"
 
     async def _asked(self, helper: str, server: str) -> Credentials | None:
         """What a credential helper says; None where it knows nothing of this server."""
