@@ -139,7 +139,7 @@ def test_items_are_found_and_shown_with_their_chain(page: Page) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("link", name="texts/count_words").click()
     picture = page.get_by_role("img", name="texts/count_words is run by rye/core/runtimes/python_runtime")
-    assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
+    assert picture.evaluate("async image => { await image.decode(); return image.naturalWidth > 0 }")
     assert page.get_by_text("Count two words.", exact=True).is_visible()
     calls = page.get_by_role("heading", name="Calls").locator("..")
     assert calls.get_by_role("link", name="texts/report").is_visible()
