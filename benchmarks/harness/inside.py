@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -144,7 +143,8 @@ class _Place:
             "USER_SPACE": str(directory / "home"),
             "XDG_STATE_HOME": str(directory / "state"),
             "XDG_CACHE_HOME": str(directory / "cache"),
-            "PATH": os.environ["PATH"],
+            # No shims: with this HOME, each call would ask their manager.
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
             "LC_ALL": "C.UTF-8",
             "SITE_URL": address,
         }
