@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["bars"]
 
-LEFT: Final = 190
+LEFT: Final = 220
 WIDTH: Final = 360
 HEIGHT: Final = 18
 GAP: Final = 22
