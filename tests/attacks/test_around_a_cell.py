@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from lilux.primitives.subprocess import SubprocessPrimitive
+from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
+from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.permissions import Permissions
+from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.scope import SignerKind
 from tests.attacks.test_confined_tools import TRIES
@@ -345,6 +348,19 @@ async def test_the_home_of_an_environment_is_shown_only_where_its_interpreter_is
     assert result.enforced is not None
     assert not result.success
     assert "a secret" not in str(result.data)
+
+
+@pytest.mark.parametrize("place", ["", ".ai/keys", ".ssh", "state/rye", "notes"])
+async def test_a_part_of_the_run_that_holds_secrets_is_not_shown(cell: Cell, place: str) -> None:
+    """An anchor or a package may lie where an agent's tool must not look; another place is shown."""
+    named = (cell.world.state if place.startswith("state") else cell.home / place).resolve()
+    named.mkdir(parents=True, exist_ok=True)
+    spaces = Spaces.locate(cell.project, user=cell.world.user_space.parent)
+    confinement = Confinement(spaces, cell.project, cell.world.state, cell.server)
+    process = Halves(RuntimeSpec(command="/bin/true", env=dict(cell.server)), CallSpec())
+    confined = confinement.confine(Rights(Permissions(), "demo/reads", ("person",)), process, also=[named])
+    assert confined.policy is not None
+    assert (str(named) in confined.policy.read) is (place == "notes")
 
 
 # --- what other programs run later ---
