@@ -120,7 +120,7 @@ _AS_USER: Final = ("setpriv", f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_US
 def _as_ordinary_user(script: Path, options: argparse.Namespace) -> dict[str, Figures]:
     """The same as somebody else."""
     arguments = ["--user-figures", "--rounds", str(options.rounds), *(["--quick"] if options.quick else [])]
-    # Root's own interpreter may be where nobody else may go.
+    # Other users may not be able to reach root's own interpreter.
     reached = subprocess.run([*_AS_USER, sys.executable, "-c", ""], capture_output=True, check=False)
     python = sys.executable if not reached.returncode else shutil.which("python3", path="/usr/bin") or ""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

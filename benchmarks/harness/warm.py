@@ -116,7 +116,7 @@ async def _many(executor: PrimitiveExecutor, count: int, at_once: int) -> tuple[
 
 
 async def _each(one: Callable[[], Awaitable[object]], count: int, at_once: int) -> float:
-    """Milliseconds for each of so many, of which some are under way at a time."""
+    """The milliseconds of each call, when several are in progress at a time."""
     gate = asyncio.Semaphore(at_once)
 
     async def when_it_may() -> None:

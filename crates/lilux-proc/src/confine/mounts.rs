@@ -110,7 +110,7 @@ pub fn attach(tree: &OwnedFd, target: &OwnedFd, attributes: Attributes) -> Resul
     place(tree, target)
 }
 
-/// As `attach`, at a name in a directory where nobody else has made anything yet.
+/// As `attach`, at a new name in a directory that no other process writes.
 pub fn attach_at(
     tree: &OwnedFd,
     directory: BorrowedFd<'_>,

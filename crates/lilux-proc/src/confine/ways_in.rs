@@ -52,7 +52,7 @@ impl WaysIn {
         Ok(())
     }
 
-    /// In the builder, when init is in the namespace of processes: before, there is none to be opened.
+    /// Runs in the builder once init is in the process namespace: before that, it cannot be opened.
     pub fn open_last(&self) -> Result<(), Errno> {
         self.processes.set(self.named(c"pid_for_children")?.into_raw_fd());
         Ok(())

@@ -375,7 +375,7 @@ struct Founding<'a> {
     failure: Option<LaunchError>,
 }
 
-/// Makes a chamber that nobody is started in: whoever belongs there comes in by itself. Its process 1.
+/// Makes a chamber without starting a program in it: processes enter it by themselves. Returns its process 1.
 ///
 /// What the builder opens is open in this process, too. The caller must have blocked all signals and be of one thread.
 pub fn found(chamber: &dyn Chamber) -> Result<Init, LaunchError> {
