@@ -112,6 +112,14 @@ def test_a_few_newcomers_do_not_close_each_other(stack: ExitStack, port: int) ->
     assert [asked(each, "/") for each in newcomers] == [b"HTTP/1.1 200"] * len(newcomers)
 
 
+def test_strangers_that_hold_every_place_make_room(stack: ExitStack, port: int) -> None:
+    """The oldest is closed, so another one that comes soon does not close the newest."""
+    held = [connection(stack, port) for _ in range(LIMIT)]
+    newest, another = connection(stack, port), connection(stack, port)
+    assert [asked(each, "/") for each in (newest, another)] == [b"HTTP/1.1 200"] * 2
+    assert [is_open(each) for each in held[:3]] == [False, False, True]
+
+
 def test_many_newcomers_close_the_oldest_of_them(stack: ExitStack, port: int) -> None:
     """They get no more than an eighth of the places."""
     known = [connection(stack, port, "/leaves") for _ in range(LIMIT)]
