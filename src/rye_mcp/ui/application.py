@@ -19,8 +19,8 @@ from rye_mcp.runs.ids import check_run_id, check_stream
 from rye_mcp.runs.outputs import RunOutputs, not_kept
 from rye_mcp.runs.records import RUNNING
 from rye_mcp.ui.events import change_events, log_state, questions_state, run_events
-from rye_mcp.ui.guard import Application, Guard, form_of, names_of
-from rye_mcp.ui.layout import document_of, path
+from rye_mcp.ui.guard import Application, form_of
+from rye_mcp.ui.layout import path
 from rye_mcp.ui.markup import Content, tag
 from rye_mcp.ui.parts import Parts
 from rye_mcp.ui.static_files import ICON
@@ -32,11 +32,11 @@ _BLOCK_BYTES: Final = 1 << 18
 _SEE_OTHER: Final = 303
 
 
-def ui_application(parts: Parts, *, host: str, port: int) -> Application:
-    """The page behind its guard."""
-    pages = _Pages(parts, f"rye_{port}")
+def ui_application(parts: Parts, *, cookie: str) -> Application:
+    """The views, for requests that the guard has let in; `cookie` is the name of the session's."""
+    pages = _Pages(parts, cookie)
     routes = [
-        Route("/", pages.entrance),
+        Route("/", pages.first),
         Route("/session", pages.open_session, methods=["POST"]),
         Route("/icon.svg", _icon),
         Route("/runs", pages.runs),
@@ -60,8 +60,7 @@ def ui_application(parts: Parts, *, host: str, port: int) -> Application:
         Route("/questions/refuse", pages.refuse, methods=["POST"]),
         Route("/health", pages.health),
     ]
-    application = Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
-    return Guard(application, session=parts.session, names=names_of(host, port), cookie=pages.cookie)
+    return Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
 
 
 async def _icon(_: Request) -> Response:
@@ -73,23 +72,13 @@ class _Pages:
 
     def __init__(self, parts: Parts, cookie: str) -> None:
         self._parts = parts
-        self.cookie = cookie
+        self._cookie = cookie
 
     # --- the session ---
 
-    def entrance(self, request: Request) -> Response:
-        """The first page; for who has no session yet, one that brings the secret of the address."""
-        if request.state.has_session:
-            return RedirectResponse("/runs", _SEE_OTHER)
-        used = "This page was opened in another browser already. For this one: rye ui"
-        main = tag(
-            "main",
-            tag("h1", "rye"),
-            tag("p", "Opening …", id="opening", role="status", data_used=used),
-            tag("noscript", tag("p", "This page needs its own small script to open.")),
-            class_="entrance",
-        )
-        return HTMLResponse(document_of("rye", main))
+    async def first(self, _: Request) -> Response:
+        """The first view."""
+        return RedirectResponse("/runs", _SEE_OTHER)
 
     async def open_session(self, request: Request) -> Response:
         """A session for the secret, once, and the first view with it."""
@@ -105,7 +94,7 @@ class _Pages:
             answer = await to_thread.run_sync(self.runs, request)
         except RyeError as exc:  # the session has begun in any case
             answer = self.refused(request, exc)
-        answer.set_cookie(self.cookie, cookie, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(self._cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
     # --- runs ---

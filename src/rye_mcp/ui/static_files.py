@@ -1,4 +1,4 @@
-"""The style sheet and the script of the page, which stand in each document, and the policy that lets in no others.
+"""The style sheet and the script of the page, which stand in each document, and the policy that names both.
 
 A document asks for nothing else before it is painted.
 """

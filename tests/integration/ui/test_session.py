@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -52,6 +55,15 @@ def test_every_answer_has_the_headers_that_keep_it_where_it_is(page: RunningPage
             assert headers["referrer-policy"] == "same-origin"
             assert headers["cache-control"] == "no-store"
             assert "server" not in headers
+
+
+@pytest.mark.parametrize("kind", ["script", "style"])
+def test_the_policy_lets_in_the_one_script_and_the_one_style_sheet(page: RunningPage, kind: str) -> None:
+    with page.client() as client:
+        answer = client.get("/")
+    [source] = re.findall(f"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+    assert f" {kind}-src 'sha256-{digest}';" in answer.headers["content-security-policy"]
 
 
 def test_it_listens_on_loopback_alone_and_ends_with_a_signal(tmp_path: Path) -> None:
