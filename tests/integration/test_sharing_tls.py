@@ -58,35 +58,3 @@ async def test_the_certificate_counts_and_nothing_is_sent_without_one(tmp_path: 
         shown = await anyio.to_thread.run_sync(lambda: pull(SSL_CERT_FILE=str(certificates)))
         assert "wrote   tools/demo/hello.py" in shown
     assert (project / ".ai/tools/demo/hello.py").read_bytes() == file.content
-
-
-async def test_a_sync_speaks_without_tls_to_the_registry_that_was_named_and_to_no_other(
-    tmp_path: Path,
-) -> None:
-    author = author_in(tmp_path / "alice")
-    bob = Person("bob", tmp_path / "bob")
-    project = bob.begin(tmp_path / "bobs")
-    certificates = tmp_path / "authority.pem"
-    authority().cert_pem.write_to_path(certificates)
-    address = address_of_this_machine()
-    assert address is not None
-    plain, safe = RegistryServer(), RegistryServer()
-    plain.put(*author.shared())
-    safe.put(*author.shared("demo/bye"))
-
-    async def rye(*arguments: str) -> str:
-        trusted = {"SSL_CERT_FILE": str(certificates)}
-        return (await anyio.to_thread.run_sync(lambda: bob.rye(*arguments, cwd=project, **trusted))).shown
-
-    async with (
-        serve(plain.answer, host=address) as first,
-        serve(safe.answer, host=address, tls=server_tls(HOST)) as second,
-    ):
-        await rye("pull", f"{HOST}:{first.port}/team/tools:1", "--insecure")
-        await rye("pull", f"{HOST}:{second.port}/team/tools:1")
-        for name in ("hello", "bye"):
-            (project / f".ai/tools/demo/{name}.py").unlink()
-        asked = len(second.requests)
-        shown = await rye("sync", "--insecure", f"{HOST}:{first.port}")
-        assert shown.count("wrote   tools/demo/") == 2
-        assert len(second.requests) > asked
