@@ -82,6 +82,7 @@ def _serve(app: App, listening: socket.socket, session: Session, check_up: Check
 
         state = app.settings.state
         log = ending.enter_context(RunLog(state))
+        log.count()  # opens the file: that it was opened is no news for the first view
         ending.enter_context(Questions(state).watched())
         parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
         return ui_application(parts, cookie=cookie)
