@@ -25,8 +25,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
-from rye_mcp.executor.configuration.handles import with_results
-from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
+from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters, with_results
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain

@@ -34,9 +34,8 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.environment.unresolved import Basis
-from rye_mcp.executor.job.bounds import Bounds
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
-from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
+from rye_mcp.executor.job.confinement import Bounds, Confined, Confinement, Rights
 from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of

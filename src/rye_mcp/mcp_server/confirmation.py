@@ -28,8 +28,7 @@ from rye_mcp.executor.snippets import SAVER
 from rye_mcp.inside.record import CallRecord
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
-from rye_mcp.mcp_server.elsewhere import ask_elsewhere
-from rye_mcp.mcp_server.tickets import Given, Tickets
+from rye_mcp.mcp_server.tickets import Given, Tickets, ask_elsewhere
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.scope import SignerKind

@@ -19,15 +19,16 @@ from rye_mcp.metadata._raw import without_values
 from rye_mcp.metadata._reading import (
     MAX_LISTED_BYTES,
     RUNTIMES,
+    SCHEMA_KINDS,
     arguments_of,
     body_of,
     examine,
     examples_of,
     how_to_name_an_executor,
+    metadata_schema,
     misspelt,
     parse_metadata,
 )
-from rye_mcp.metadata._schema import SCHEMA_KINDS, metadata_schema
 from rye_mcp.metadata._skill import front_matter
 from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines

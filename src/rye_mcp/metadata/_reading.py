@@ -27,6 +27,7 @@ from rye_mcp.metadata._fields import (
     read_examples,
     spelled,
 )
+from rye_mcp.metadata._forms import Schema, or_null
 from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
 from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable
 from rye_mcp.metadata._skill import read_skill_metadata, skill_body
@@ -36,11 +37,13 @@ from rye_mcp.visible import visible_lines, with_texts
 __all__ = [
     "MAX_LISTED_BYTES",
     "RUNTIMES",
+    "SCHEMA_KINDS",
     "arguments_of",
     "body_of",
     "examine",
     "examples_of",
     "how_to_name_an_executor",
+    "metadata_schema",
     "misspelt",
     "parse_metadata",
 ]
@@ -292,3 +295,49 @@ def _close(unknown: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[Iss
         if len(name) <= _MAX_LENGTH and (found := close_names(name.strip("_"), meant, likeness=_CLOSE)):
             what = f"expected a known field, found none of this name; did you mean {meant[found[0]]}?"
             yield Issue(f"{name}: {what}", line, name)
+
+
+# --- the schema of all metadata ---
+
+
+SCHEMA_KINDS: Final = ("tool", "runtime", "primitive", "directive", "knowledge")
+"""The kinds of schemas: tools of three kinds, and the other types of items."""
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+
+_ROLES: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "tool": {"properties": {"tool_type": {"not": {"enum": ["primitive", "runtime"]}}}},
+        "runtime": {
+            "properties": {"tool_type": {"const": "runtime"}},
+            "required": ["tool_type", "executor_id"],
+        },
+        "primitive": {
+            "properties": {"tool_type": {"const": "primitive"}, "executor_id": {"const": None}},
+            "required": ["tool_type", "executor_id"],
+        },
+    }
+)
+
+
+def metadata_schema(kind: str) -> Schema:
+    """The JSON Schema of what stands in YAML, in comments or in front matter; ValueError for no kind.
+
+    Keys that the table does not have are accepted.
+    """
+    if kind not in SCHEMA_KINDS:
+        raise ValueError(f"expected one of {', '.join(SCHEMA_KINDS)}, found {kind!r}")
+    is_tool = kind in _ROLES
+    fields: dict[str, Schema | bool] = {name: or_null(each.schema) for name, each in FIELDS.items()}
+    if not is_tool:
+        fields |= dict.fromkeys(sorted(OF_TOOLS), False)
+    else:
+        fields["executor_id"] = {"type": "null"} if kind == "primitive" else FIELDS["executor_id"].schema
+        fields[EXAMPLES] = or_null(EXAMPLES_FORM.schema)
+    return {
+        "$schema": _DRAFT,
+        "title": f"rye: a {kind}" if kind != "knowledge" else "rye: knowledge",
+        "type": "object",
+        "properties": fields,
+        **({"allOf": [_ROLES[kind]]} if is_tool else {}),
+    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from lilux._dataclasses import dataclass
 from rye_mcp.sharing.artifact import SharedFile
@@ -10,7 +11,7 @@ from rye_mcp.sharing.credentials import DockerCredentials
 from rye_mcp.sharing.git import fetch_commit
 from rye_mcp.sharing.programs import WhyNot
 from rye_mcp.sharing.reference import GitReference, Reference
-from rye_mcp.sharing.registry import opened
+from rye_mcp.sharing.registry import Registry, opened
 
 __all__ = ["Fetch", "Network"]
 
@@ -22,25 +23,27 @@ Fetch = Callable[[Reference | GitReference], Awaitable[tuple[str, tuple[SharedFi
 class Network:
     """The way to registries and repositories, for one user.
 
-    `why_not` says why nothing may be started from a directory, None where it may. `insecure` lets a registry
-    be reached without TLS.
+    `why_not` says why nothing may be started from a directory, None where it may. `insecure` are the
+    registries, by host and port, that are reached without TLS.
     """
 
     environment: Mapping[str, str]
     why_not: WhyNot
-    insecure: bool = False
+    insecure: Collection[str] = ()
 
     async def fetch(self, reference: Reference | GitReference) -> tuple[str, tuple[SharedFile, ...]]:
         """The digest of what a reference names, and its files."""
         if isinstance(reference, GitReference):
             return await fetch_commit(reference, self.environment, self.why_not)
-        async with opened(reference, self._credentials(), insecure=self.insecure) as registry:
+        async with self._opened(reference) as registry:
             return await registry.pull()
 
     async def put(self, reference: Reference, files: Sequence[SharedFile]) -> str:
         """Put files into a registry under a tag; the digest of the artifact."""
-        async with opened(reference, self._credentials(), insecure=self.insecure, writes=True) as registry:
+        async with self._opened(reference, writes=True) as registry:
             return await registry.push(files)
 
-    def _credentials(self) -> DockerCredentials:
-        return DockerCredentials(self.environment, self.why_not)
+    def _opened(self, reference: Reference, *, writes: bool = False) -> AbstractAsyncContextManager[Registry]:
+        credentials = DockerCredentials(self.environment, self.why_not)
+        insecure = reference.host in self.insecure
+        return opened(reference, credentials, insecure=insecure, writes=writes)

@@ -28,9 +28,9 @@ from rye_mcp.items import (
     signed_path,
 )
 from rye_mcp.trust import signature
-from rye_mcp.trust.agreed_permissions import AgreedPermissions
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import (
+    AgreedPermissions,
     claim_by_lockfile,
     claim_by_user_space,
     hint_for_changed,
