@@ -24,7 +24,7 @@ __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
 SCHEMA_VERSION: Final = 9
 BUSY_TIMEOUT_S: Final = 5.0
-"""How long to wait for another process that writes; each writes for a second at most if nothing holds it up."""
+"""How long to wait for another process that writes; each writes for a second at most."""
 
 LOCK_TIMEOUT_S: Final = 5.0
 """How long to wait for another process that makes an index: one that was stopped stops no others."""
