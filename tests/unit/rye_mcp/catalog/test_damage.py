@@ -8,11 +8,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog._engine import Engine
 from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
 from tests.catalog_world import Shelf, tool
@@ -220,7 +220,7 @@ def test_an_index_that_is_damaged_again_and_again_is_kept_in_memory(shelf: Shelf
         [index] = [each for each in catalog._indexes if each.space.name == "project"]
         damaged = iter([True, True, False])
 
-        def question(engine: Engine) -> int:
+        def question(engine: Any) -> Any:
             if next(damaged):
                 raise sqlite3.DatabaseError("database disk image is malformed")
             return engine.length()
