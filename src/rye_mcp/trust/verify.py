@@ -29,12 +29,12 @@ from rye_mcp.trust.claims import (
     whose_unsigned,
 )
 from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.listing import require_as_listed
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.scope import Evidence, Origin, Role, Signer, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
-from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore, require_not_revoked
 
