@@ -51,7 +51,7 @@ _ENDINGS: Final = (
 _WORDS: Final = (
     *("AUTH", "AUTHORIZATION", "AUTHENTICATION", "OAUTH", "OAUTH2", "BEARER", "JWT", "OTP", "TOTP"),
     *("PASS", "PW", "PSK", "PAT", "CRED", "CREDS", "DSN", "SALT", "PEM", "PFX", "P12"),
-    *("KEYSTORE", "WEBHOOK", "SAS", "CONNECTIONSTRING", "CONNSTR"),
+    *("KEYSTORE", "WEBHOOK", "SAS", "CONNECTIONSTRING", "CONNSTR", "HEADERS"),
 )
 """Other words that say so, as a whole."""
 
