@@ -7,10 +7,10 @@ Rules:
 - The log is made by the code that writes receipts: each has its own statement, signature and link. Only the
   transactions are longer than those of a server. Rows of runs are as many as a log keeps.
 - What counts is `rye receipt verify --all`, as a process: its CPU time, of one core, so that other work of
-  the machine does not count. It has to say that every receipt is verified. Then the oldest receipt is changed,
-  and the same command has to find that.
-- A page is 50 receipts, in a process that has the log open: the newest, those in the middle and the oldest, in
-  turns.
+  the machine does not count. It has to say that every receipt is verified. Then the oldest receipt is
+  changed, and the same command has to find that.
+- A page is 50 receipts, in a process that has the log open: the newest, those in the middle and the oldest,
+  in turns.
 - A wrong answer ends the benchmark with exit code 1. A target that is missed is only printed, unless
   `--strict` is given. `--write` puts the figures into docs/performance.md.
 - Figures mean little while the machine is busy with something else: that is said first.

@@ -87,7 +87,7 @@ def http_server(
     """
     program = [str(SCRIPTS / "rye-mcp")] if installed else [*forked_server.command()]
     named = [] if project is None else ["--project", str(project)]
-    environment = person.environment | variables
+    environment = person.environment | dict(variables)
     if token is not None:
         environment["RYE_HTTP_TOKEN"] = token
     errors = person.place / "errors of the server"

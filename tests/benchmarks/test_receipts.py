@@ -1,4 +1,4 @@
-"""The benchmark of long logs runs, finds what it changed, and says what it must. Its figures are for people."""
+"""The benchmark of long logs runs, finds what it changed, and says what it must."""
 
 from __future__ import annotations
 
