@@ -166,6 +166,13 @@ mod tests {
         let mut names: Vec<_> = walk.hidden.iter().map(named).collect();
         names.sort_unstable();
         assert_eq!(names, [(b"/open/closed".to_vec(), true), (b"/open/secret".to_vec(), false)]);
+        assert_eq!(
+            walk.hidden.iter().map(|each| each.is_named_by_root).collect::<Vec<_>>(),
+            [rustix::process::getuid().is_root(); 2]
+        );
+        close("open", 0o777);
+        let walk = Walk::through(root.to_str().expect("is UTF-8"), false);
+        assert!(walk.hidden.iter().all(|each| !each.is_named_by_root), "anybody may rename them");
         assert!(walk.is_unchanged());
         std::thread::sleep(Duration::from_millis(20));
         fs::write(root.join("open/another"), "a").expect("is written");
