@@ -220,11 +220,7 @@ class Zygote:
         for source in scripts:
             text = source.encode()
             KNOWN[text] = compile(text, PLACEHOLDER, "exec", dont_inherit=True)
-        standard_input, end = os.pipe()  # that of a call is a pipe, too, and a stream remembers what it is
-        os.dup2(standard_input, 0)
-        os.close(standard_input)
-        os.close(end)
-        open_streams()
+        open_streams()  # like those of every call, they are pipes
         self.modules = {*sys.modules}
         self.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         require_one_thread()

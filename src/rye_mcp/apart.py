@@ -86,9 +86,12 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
 
     It is done even in a call that was given up if it is `shielded`: for what a call has to leave behind.
     """
+    limiter = _turns_here().file_hands
+    if not shielded:
+        return await to_thread.run_sync(work, limiter=limiter)
     done: list[Answer] = []
-    with CancelScope(shield=shielded):
-        done.append(await to_thread.run_sync(work, limiter=_turns_here().file_hands))
+    with CancelScope(shield=True):
+        done.append(await to_thread.run_sync(work, limiter=limiter))
     return done[0]
 
 
