@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rye_mcp.executor.warm.pool import Seat
     from rye_mcp.executor.warm.zygotes import Slot
 
-__all__ = ["Line", "Place"]
+__all__ = ["PROCESSORS", "Line", "Place"]
 
 _WEIGHT: Final = 0.2
 """How much the last call counts in how long calls take."""
 
-_PROCESSORS: Final = len(os.sched_getaffinity(0))
+PROCESSORS: Final = len(os.sched_getaffinity(0))
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Line:
     def is_worth_it(self, zygotes: int) -> bool:
         """Whether one of so many zygotes is free earlier than an interpreter would be started."""
         starts = self.cold + len(self._places) + 1
-        return zygotes > 0 and self._turn_s(zygotes) <= self.start_s * max(1.0, starts / _PROCESSORS)
+        return zygotes > 0 and self._turn_s(zygotes) <= self.start_s * max(1.0, starts / PROCESSORS)
 
     def is_long(self, zygotes: int) -> bool:
         """Whether one more zygote would be there before it is the turn of the next call."""

@@ -23,7 +23,7 @@ from lilux.primitives.subprocess import (
 )
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
-from rye_mcp.executor.warm.line import _PROCESSORS, Place
+from rye_mcp.executor.warm.line import PROCESSORS, Place
 from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, memory_allows
 from rye_mcp.executor.warm.recipe import Recipe
 from rye_mcp.executor.warm.zygotes import MAX_FORK_MS, MAX_PROCESSOR_MS, Slot, is_worn
@@ -249,10 +249,10 @@ async def test_the_more_calls_start_one_the_longer_the_others_wait() -> None:
 async def test_as_many_calls_wait_as_would_wait_longer_for_interpreters_of_their_own() -> None:
     async with with_a_zygote() as (found, _, _template):
         line = found._here()["a"].line
-        line.start_s, line.busy_s = 1.0, 1.0 / _PROCESSORS
+        line.start_s, line.busy_s = 1.0, 1.0 / PROCESSORS
         line._places.extend(Place(anyio.Event()) for _ in range(1000))
         assert line.is_worth_it(1)
-        line.busy_s = 1.01 / _PROCESSORS
+        line.busy_s = 1.01 / PROCESSORS
         assert not line.is_worth_it(1)
 
 
