@@ -19,7 +19,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.executor.results import ExecutionResult
     from rye_mcp.verbs.execute import Instructions, Knowledge
 

@@ -16,7 +16,6 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.preparation import chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Node
 from rye_mcp.notices import Notice
 
@@ -121,7 +120,7 @@ async def run_elsewhere(
         item_id=decided.chain.root.item_id,
         run_id=logged.run_id,
         receipt=logged.receipt,
-        chain=chain_as_data(decided.pinned),
+        chain=decided.pinned.as_data(),
         sealed=sealed,
         notices=(*(each for each in decided.notices if each not in said), *noticed, *began, *ended),
         lock=decided.pinned.lock.as_dict(),

@@ -18,9 +18,9 @@ from rye_mcp.files import Tree, translated
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.listing import unsigned_content
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.signature import SignatureLine, require_honest_text
-from rye_mcp.trust.skill_listing import unsigned_content
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
 __all__ = ["require_unchanged", "sign_content", "sign_item", "sign_listing", "write_item"]

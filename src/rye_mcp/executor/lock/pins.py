@@ -26,7 +26,7 @@ from rye_mcp.executor.chain.validator import ValidChain
 from rye_mcp.items import SpaceName, is_item_id, printable
 from rye_mcp.metadata import TOOL_TYPES
 from rye_mcp.permissions import UNCONFINED, Permissions, difference, read_permissions
-from rye_mcp.trust.verify import Evidence
+from rye_mcp.trust.scope import Evidence
 
 __all__ = [
     "PACKAGE",
