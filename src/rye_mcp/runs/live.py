@@ -82,6 +82,7 @@ class LiveRun:
         self.ended: float | None = None
         self.pid: int | None = None
         self.is_on_disk = False
+        """Whether it has a file, or is about to get one."""
         self.is_refused = False
         self.base = 0
         self.kept = bytearray()
@@ -142,8 +143,8 @@ class LiveRuns:
     def end(self, run: LiveRun) -> None:
         """A run is over. What it wrote last stays there for a moment, if it was there at all."""
         run.ended = time.monotonic()
-        if not run.is_on_disk:
-            with self._wanted:
+        with self._wanted:
+            if not run.is_on_disk:
                 self._runs.pop(run.run_id, None)
 
     def close(self) -> None:
@@ -192,13 +193,16 @@ class LiveRuns:
         news = run.news()
         if news is None:
             return
+        with self._wanted:
+            if run.run_id not in self._runs:
+                return  # it has just ended, and nobody would remove the file
+            run.is_on_disk = True  # from here on, `end` leaves the run to this thread
         head, output = news
         data = msgspec.json.encode(head).ljust(_HEAD_BYTES - 1) + b"\n" + output
         try:
             whole_files.make_directory(self._root.parent, mode=_MODE)
             whole_files.make_directory(self._root, mode=_MODE)
             whole_files.write_whole(self._root / run.run_id, data, mode=_FILE_MODE, durable=False)
-            run.is_on_disk = True
         except (OSError, _trees.UnsafeError):
             run.is_refused = True  # a full disk, say: the run goes on, and nobody can look on
 
