@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lilux.schemas.vocabulary import unknown_keywords
+from lilux.schemas.schema_validator import unknown_keywords
 from rye_mcp.items import ItemType
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign

@@ -11,11 +11,11 @@ import pytest
 
 from rye_mcp.executor import PrimitiveExecutor
 from rye_mcp.items import SYSTEM_MANIFEST_NAME, ItemFile, ItemType, Space, SpaceName
-from rye_mcp.trust import seal
 from rye_mcp.trust.manifest import render_manifest
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.sign import sign_content, sign_item
 from rye_mcp.trust.verify import Trust
+from scripts.reference import seal
 from tests.trust_world import NOW, World, refused, stopped
 
 pytestmark = pytest.mark.both_loops

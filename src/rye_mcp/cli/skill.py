@@ -85,12 +85,12 @@ def add_skills(
 @asynccontextmanager
 async def _held(source: str, here: Path, app: App) -> AsyncIterator[tuple[Path, str | None]]:
     """The directory that a source is, for as long as the block lasts, and what it is called otherwise."""
-    from rye_mcp.verbs.git_fetching import fetched, is_git_source
+    from rye_mcp.sharing.checkout import checked_out, is_repository
 
-    if not is_git_source(source):
+    if not is_repository(source):
         yield here / source, None
         return
-    async with fetched(source, app.settings.environment, app.trust.directories.why_not) as found:
+    async with checked_out(source, app.settings.environment, app.trust.directories.why_not) as found:
         yield found.directory, found.origin
 
 
