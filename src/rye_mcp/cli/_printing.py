@@ -19,7 +19,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.executor.results import ExecutionResult
     from rye_mcp.verbs.execute import Instructions, Knowledge
 
@@ -206,7 +206,7 @@ class Live:
 
 
 def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, live: Live) -> None:
-    """Print what came of a call; what the tool printed itself was passed on already."""
+    """Print the result of a call; the output of the tool was passed on already."""
     from rye_mcp.executor.results import ExecutionResult
 
     if not isinstance(result, ExecutionResult):

@@ -29,8 +29,7 @@ from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
 from rye_mcp.secret_store import command_to_set
-from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.verify import Signer
+from rye_mcp.trust.scope import Signer, SignerKind
 from rye_mcp.ui.chain_picture import as_mermaid, as_svg
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
@@ -39,18 +38,12 @@ from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.explain import ExplainRequest
     from rye_mcp.verbs.sign import SignResult
 
-__all__ = [
-    "copy",
-    "explain",
-    "new_item",
-    "schema",
-    "show",
-]
+__all__ = ["copy", "explain", "new_item", "schema", "show"]
 
 
 def new_item(

@@ -6,12 +6,7 @@ The rules are in `docs/architecture/items.md`.
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
-from rye_mcp.metadata._fields import (
-    DEFAULT_VERSION,
-    TOOL_TYPES,
-    Example,
-    ItemMetadata,
-)
+from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
 from rye_mcp.metadata._placing import Engine, Placement, Resources
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
@@ -20,6 +15,7 @@ from rye_mcp.metadata._reading import (
     MAX_LISTED_BYTES,
     RUNTIMES,
     SCHEMA_KINDS,
+    Example,
     arguments_of,
     body_of,
     examine,

@@ -37,8 +37,8 @@ from rye_mcp.sharing.artifact import SharedFile
 from rye_mcp.sharing.paths import KEYS_DIRECTORY, LOCKFILES_DIRECTORY, is_item_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing
+from rye_mcp.trust.listing import require_as_listed
 from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Moment, Trust, verify_item, verify_listing

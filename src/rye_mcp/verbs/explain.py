@@ -17,7 +17,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement, ChainError
 from rye_mcp.executor.chain.verifier import roles_in
 from rye_mcp.executor.configuration.parameters import UnfilledError
-from rye_mcp.executor.preparation import DryRun
+from rye_mcp.executor.dry_run import DryRun
 from rye_mcp.executor.tree import MAX_CALL_DEPTH
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.permissions import sentence, taken_to_declare
@@ -27,14 +27,7 @@ from rye_mcp.trust.verify import RoleOf, verify_item
 from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = [
-    "Callee",
-    "ExplainRequest",
-    "Explained",
-    "Explanation",
-    "callees",
-    "explain",
-]
+__all__ = ["Callee", "ExplainRequest", "Explained", "Explanation", "callees", "explain"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.spaces import Found
+from rye_mcp.trust.scope import Signer
 from rye_mcp.trust.signature import detach
-from rye_mcp.trust.verify import Signer, VerifiedItem
+from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches

@@ -50,8 +50,8 @@ from rye_mcp.trust.dependency_manifest import (
     verify_manifest,
 )
 from rye_mcp.trust.listing import case_collisions
-from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.trust.verify import Moment, Signer, Trust, VerifiedItem, verify_item
+from rye_mcp.trust.scope import Role, Signer, SignerKind
+from rye_mcp.trust.verify import Moment, Trust, VerifiedItem, verify_item
 
 __all__ = [
     "LIBRARY_DIRECTORY",

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,6 +191,45 @@ def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
         assert catalog.notices == ()
 
 
+def test_a_catalog_that_opens_gives_up_no_lock_of_another_one_in_its_process(shelf: Shelf) -> None:
+    """Another process would take itself for the last one, and remove the log that both write to."""
+    with shelf.open() as first:
+        shelf.put("many/new", tool("new", "converts too"))
+        first.refresh()
+        with shelf.open() as second:
+            before = sorted(path.name for path in shelf.cache.iterdir())
+            assert run_python(OTHER, shelf.ground.root) == f"{ITEMS + 1}\n"
+            assert sorted(path.name for path in shelf.cache.iterdir()) == before
+            for catalog in (first, second):
+                catalog.refresh()
+                assert everything(catalog) == ITEMS + 1
+                assert catalog.notices == ()
+
+
+def test_any_number_of_processes_open_an_index_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    directory = os.open(shelf.cache, os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_SH)  # as one that opens it holds it
+    with shelf.open() as catalog:
+        assert catalog.notices == ()
+    os.close(directory)
+
+
+def test_an_index_that_is_damaged_again_and_again_is_kept_in_memory(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+        [index] = [each for each in catalog._indexes if each.space.name == "project"]
+        damaged = iter([True, True, False])
+
+        def question(engine: Any) -> Any:
+            if next(damaged):
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return engine.length()
+
+        assert index.ask(question)
+        assert everything(catalog) == ITEMS
+        assert any("memory" in notice for notice in catalog.notices)
+
+
 def test_a_file_that_is_read_only_is_copied_to_memory(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         for index in catalog._indexes:
@@ -199,6 +239,15 @@ def test_a_file_that_is_read_only_is_copied_to_memory(shelf: Shelf) -> None:
         assert everything(catalog) == ITEMS + 1
         assert any("memory" in notice for notice in catalog.notices)
 
+
+OTHER = """
+import sys
+from pathlib import Path
+from tests.catalog_world import Shelf
+from tests.space_helpers import Ground
+from tests.unit.rye_mcp.catalog.test_damage import found
+print(found(Shelf(Ground(Path(sys.argv[1])))))
+"""
 
 FULL = """
 import resource, signal, sys

@@ -23,13 +23,8 @@ from rye_mcp.executor.configuration.parameters import Parameters
 from rye_mcp.executor.lock.agreement import Preview, Way
 from rye_mcp.mcp_server import confirmation
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
-from rye_mcp.mcp_server.confirmation import (
-    MAX_CHARACTERS,
-    Confirmer,
-    Question,
-    about_run,
-    about_signing,
-)
+from rye_mcp.mcp_server.confirmation import Confirmer
+from rye_mcp.mcp_server.question_text import MAX_CHARACTERS, Question, about_run, about_signing
 from rye_mcp.mcp_server.tickets import Tickets
 from rye_mcp.verbs.execute import ExecuteRequest
 from rye_mcp.verbs.sign import SigningPlan, SignRequest
