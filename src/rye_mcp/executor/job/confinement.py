@@ -1,7 +1,7 @@
 """The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
-Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
-what it was is seen again where the supervisor opens it.
+It looks up where things are on this machine, again for each run where that may change. The supervisor checks
+once more that a path is the same when it opens it.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def _is_in(path: str, places: Iterable[str]) -> bool:
 def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...]:
     """The places of a program: its file, the prefix around it, and the virtual environment it belongs to.
 
-    A prefix that has a home, a project, or what is hidden in it is none: then only the file can be read.
+    A prefix that contains a home, a project or a hidden place does not count: then only the file can be read.
     """
     found = {real} if _is_program(real) else set()
     venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120
@@ -343,11 +343,6 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
     programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
     is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
     return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
-
-
-def _with_target(path: str) -> tuple[str, ...]:
-    """A protected path and, of a link, what it leads to: that is made read-only in its place."""
-    return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
 
 
 def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
@@ -421,11 +416,15 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
     """Return the policy without missing paths and links, what it shows, and what it protects."""
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
-    protected = dict.fromkeys(each for path in planned.protect for each in _with_target(path))
+    targets = {path: os.path.realpath(path) for path in planned.protect if os.path.islink(path)}  # noqa: PTH114
+    links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
+    # Of a link, what it leads to is made read-only in its place.
+    pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
+    protected = dict.fromkeys(each for pair in pairs for each in pair)
     policy = replace(
         planned,
         read=read,
-        protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
+        protect=[each for each in protected if each not in links],
         mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
     )
     return policy, shown, protected
