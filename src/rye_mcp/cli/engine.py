@@ -135,7 +135,8 @@ def check(name: NameArgument, as_json: JsonOption = False) -> None:
 
     async def reached() -> str:
         try:
-            return (await engines.reach(found)).node.key_id
+            async with engines.reach(found) as reached:
+                return reached.node.key_id
         finally:
             with anyio.CancelScope(shield=True):
                 await engines.close()

@@ -6,7 +6,8 @@ The executor knows no keys and no wires: `rye_mcp.nodes` has both, and `app` put
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Protocol
 
@@ -54,8 +55,8 @@ class Engine(Protocol):
         """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
 
 
-Reach = Callable[[], Awaitable[Engine]]
-"""Finds the worker of an engine, or starts one; RyeError when nobody is there."""
+Reach = Callable[[], AbstractAsyncContextManager[Engine]]
+"""Finds the worker of an engine, or starts one, for one call; RyeError when nobody is there."""
 
 
 class Engines(Protocol):
@@ -89,9 +90,17 @@ async def run_elsewhere(
     placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
-    decided = placed.decided
-    engine = await placed.reach()
+    async with placed.reach() as engine:
+        return await _run(placed.decided, engine, logged, watch, noticed)
 
+
+async def _run(
+    decided: DecidedCall,
+    engine: Engine,
+    logged: LoggedCall,
+    watch: Watch,
+    noticed: tuple[Notice, ...],
+) -> ExecutionResult:
     def begin() -> tuple[bytes, tuple[Notice, ...]]:
         return decided.bundle().to_bytes(), logged.began_elsewhere(decided, engine.node)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
 from rye_mcp.items import SpaceName
 from rye_mcp.metadata import Engine, ItemMetadata, Placement, Resources, parse_metadata
+from rye_mcp.nodes.lines import Program
 from rye_mcp.nodes.link import Link
 from rye_mcp.nodes.outcomes import Remote
 from rye_mcp.nodes.worker import RUNS
@@ -139,14 +141,16 @@ class NodeEngines:
         found = await off_loop(partial(self._fitting, decided))
         return None if found is None else partial(self.reach, found)
 
-    async def reach(self, found: EngineItem) -> _Reached:
+    @asynccontextmanager
+    async def reach(self, found: EngineItem) -> AsyncIterator[_Reached]:
         """The worker of an engine, which is started unless it is there; RyeError when it does not answer."""
         try:
-            return await self._reach(found)
+            reached = await self._reach(found)
         except RyeError as exc:
             if exc.code != "engine_unreachable" or not exc.details.get("was_there"):
                 raise
-        return await self._reach(found)  # the one that was kept has ended since the call before
+            reached = await self._reach(found)  # the one that was kept has ended since the call before
+        yield reached
 
     async def close(self) -> None:
         """End the workers of this event loop, and wait until they are gone."""
@@ -203,10 +207,9 @@ class NodeEngines:
     def _begin(self, found: EngineItem, identity: RunnerKey) -> Link:
         link = Link(
             found.name,
-            worker_command(found.engine, self._rye),
+            Program(worker_command(found.engine, self._rye), self._variables()),
             found.engine.nodes - self._trust.store.revocations().keys(),
             identity,
-            environment=self._variables(),
         )
         beside(link.serve, self._tasks)
         return link
