@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -55,8 +56,11 @@ class Engine(Protocol):
         """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
 
 
-Reach = Callable[[], AbstractAsyncContextManager[Engine]]
-"""Finds the worker of an engine, or starts one, for one call; RyeError when nobody is there."""
+Reach = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Engine]]
+"""Finds the worker of an engine, or starts one, for one call; RyeError when nobody is there.
+
+What it is given hears, in words, where the call waits, and where it then is.
+"""
 
 
 class Engines(Protocol):
@@ -90,7 +94,7 @@ async def run_elsewhere(
     placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
-    async with placed.reach() as engine:
+    async with placed.reach(watch.on_placing or _silent) as engine:
         return await _run(placed.decided, engine, logged, watch, noticed)
 
 
@@ -122,7 +126,7 @@ async def _run(
         raise
     else:
         outcome, sealed = answer.outcome, answer.sealed
-        node = Node(engine.node.engine, engine.node.key_id, answer.run_id, answer.receipt)
+        node = replace(engine.node, run_id=answer.run_id, receipt=answer.receipt)
     ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
     said = frozenset(outcome.notices)
     return ExecutionResult.of(
@@ -136,6 +140,10 @@ async def _run(
         lock=decided.pinned.lock.as_dict(),
         node=node,
     )
+
+
+def _silent(_news: str) -> None:
+    """Nobody listens."""
 
 
 def _lost(error: RyeError, duration_ms: float) -> Outcome:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -116,7 +117,7 @@ class Link:
             used = self._used
             with anyio.move_on_after(self._idle_s):
                 await self._closing.wait()
-            if used == self._used and not self._calls:
+            if used == self._used and not self._calls and self.hello is not None:
                 self.close()
 
     def close(self) -> None:
@@ -144,6 +145,12 @@ class Link:
             self.close()
             raise self._copy_of_problem()
         return self.hello
+
+    @asynccontextmanager
+    async def placed(self, _shape: object, _tell: object) -> AsyncIterator[Link]:
+        """This one, for a call: it has room for `MAX_CALLS`, and more wait in `run`."""
+        await self.ready()
+        yield self
 
     async def _converse(self) -> None:
         try:
@@ -328,4 +335,3 @@ class Link:
     def _send(self, header: Header, payload: bytes = b"") -> None:
         if self._sink is not None:
             self._sink.tell(encode_frame(header, payload))
-

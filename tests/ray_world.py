@@ -1,0 +1,216 @@
+"""What tests of Ray share: a real cluster on this machine, whose nodes have addresses and users of their own.
+
+Each raylet runs below a supervisor that ends with the tests, so that nothing of Ray is left whatever a test
+does. Nothing here kills a process that does not descend from these.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sysconfig
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rye_mcp.app import App, Settings
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
+from rye_mcp.items import SpaceName
+from rye_mcp.nodes.acceptance import accept
+from rye_mcp.nodes.items import engine_text
+from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.receipts.runner import RunnerKey, RunnerKeys
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_document import TrustDocument
+from tests.engine_world import tool
+from tests.runtime_workshop import Workshop
+from tests.trust_world import World
+from tests.worker_world import COUNTER
+
+__all__ = ["Grid", "Raylet", "RaySite", "below"]
+
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+START_S = 60.0
+MEMORY = 2 << 30
+_PR_SET_PDEATHSIG = 1
+
+
+def _with_its_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass
+class Raylet:
+    """A node of the cluster, and its user."""
+
+    address: str
+    world: World
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def key(self) -> RunnerKey:
+        return RunnerKeys(self.world.state).ready({})
+
+    @property
+    def pid(self) -> int:
+        """The raylet itself."""
+        return next(pid for pid in below(self.process.pid) if _name(pid) == "raylet")
+
+    @property
+    def counted(self) -> int:
+        """How many runs of `COUNTER` there were here."""
+        place = self.world.root / "counted"
+        return len(place.read_text().splitlines()) if place.exists() else 0
+
+    def accept(self, server: RunnerKey, *ids: str) -> None:
+        """Accept a server, for these tools."""
+        submitters = Submitters(self.world.state, self.world.trust().store.revocations)
+        document = TrustDocument.create(server.public, "server", kind=SignerKind.RUNNER)
+        accept(document.data, Path("SERVER.toml"), self.world.state, submitters, ids=ids)
+
+    def stop(self) -> None:
+        """End it with everything that it has started."""
+        self.process.terminate()
+        self.process.wait(START_S)
+
+
+class Grid:
+    """A cluster with a token of its own: a head without processors, and nodes with two each."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.token = root / "token"
+        self.token.write_text(secrets.token_hex(32))
+        self.token.chmod(0o600)
+        self.address = f"127.0.0.2:{_free_port('127.0.0.2')}"
+        self.nodes: list[Raylet] = []
+        self.head = self._start("127.0.0.2", "--head", f"--port={self.address.partition(':')[2]}", cpus=0)
+
+    def add(self, address: str, *options: str) -> Raylet:
+        """Another node."""
+        started = self._start(address, f"--address={self.address}", *options, cpus=2)
+        self.nodes.append(started)
+        return started
+
+    def stop(self) -> None:
+        """End all."""
+        for node in (*self.nodes, self.head):
+            node.stop()
+
+    def _start(self, address: str, *options: str, cpus: int) -> Raylet:
+        world = World(self.root / f"user-{address}")
+        world.project.mkdir(parents=True)
+        world.key()
+        log = self.root / f"{address}.log"
+        words = ["start", *options, f"--node-ip-address={address}", f"--num-cpus={cpus}", "--block"]
+        words += [f"--memory={MEMORY}", "--object-store-memory=80000000", "--disable-usage-stats"]
+        words += [f"--temp-dir={self.root / 'ray'}", "--include-dashboard=false"] if "--head" in words else []
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(world.root / "home"),
+            "XDG_STATE_HOME": str(world.state.parent),
+            "XDG_CACHE_HOME": str(world.root / "cache"),
+            "COUNTED": str(world.root / "counted"),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(self.token),
+        }
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [SCRIPTS / "lilux-proc", "exec", "--cmd", "sh", "--arg=-c", "--arg", f'exec "$@" >{log} 2>&1']
+                + [word for each in ("sh", SCRIPTS / "ray", *words) for word in ("--arg", each)],
+                env=environment,
+                stdout=out,
+                preexec_fn=_with_its_parent,  # noqa: PLW1509 - no other thread of the tests holds a lock here
+            )
+        made = Raylet(address, world, process, log)
+        _until(lambda: "Ray runtime started" in log.read_text(), lambda: log.read_text())
+        return made
+
+
+class RaySite:
+    """A server whose user has an engine that is a Ray cluster."""
+
+    def __init__(self, root: Path, grid: Grid) -> None:
+        self.grid = grid
+        self.server = Workshop(World(root / "server"))
+        (self.server.project / ".ai").mkdir(parents=True)
+        key = RunnerKeys(self.server.world.state).ready({})
+        signer = TrustDocument.create(self.server.world.key().public, "ada")
+        for node in grid.nodes:
+            node.accept(key, "demo/*")
+            node.world.trust_key(signer)
+        self.server.sign("demo/count.sh", tool(COUNTER))
+
+    def engine(self, name: str = "grid", *, nodes: list[str] | None = None, **cluster: Any) -> Path:
+        """The engine, as its user has signed it."""
+        config = {
+            "via": "ray",
+            "program": str(SCRIPTS / "rye"),
+            "nodes": nodes or [each.key.public.key_id for each in self.grid.nodes],
+            "takes": ["demo/*"],
+            "cluster": {
+                "address": self.grid.address,
+                "here": "127.0.0.2",
+                "token_file": str(self.grid.token),
+                **cluster,
+            },
+        }
+        world = self.server.world
+        text = engine_text(name, config).encode()
+        file = world.file(text, item_id=f"engines/{name}", extension=".yaml", space=SpaceName.USER)
+        return world.stored(world.signed(file)).path
+
+    @asynccontextmanager
+    async def executor(self) -> AsyncIterator[PrimitiveExecutor]:
+        world = self.server.world
+        settings = Settings.find(
+            project=world.project,
+            user_directory=world.user_space.parent,
+            state=world.state,
+            environment={"PATH": os.environ["PATH"], "HOME": str(world.root / "home")},
+        )
+        app = App.open(settings)
+        async with app.closing():
+            yield app.executor()
+
+    async def run(self, item_id: str = "demo/count", values: Any = None, watch: Watch | None = None) -> Any:
+        async with self.executor() as executor:
+            return await executor.run(item_id, values, watch=watch)
+
+
+def below(pid: int) -> Iterator[int]:
+    """Every process that descends from one, and it."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in task.read_text().split():
+                yield from below(int(child))
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as made:
+        made.bind((host, 0))
+        return int(made.getsockname()[1])
+
+
+def _until(is_so: Any, what: Any) -> None:
+    """Wait for a program that tells nobody when it is ready."""
+    until = time.monotonic() + START_S
+    while not is_so():
+        assert time.monotonic() < until, what()
+        time.sleep(0.05)
