@@ -12,10 +12,11 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import sysconfig
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,32 @@ from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 from tests.worker_world import COUNTER
 
-__all__ = ["Grid", "Raylet", "RaySite", "below"]
+__all__ = ["Grid", "RaySite", "Raylet", "above", "below", "is_alive"]
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 START_S = 60.0
 MEMORY = 2 << 30
 _PR_SET_PDEATHSIG = 1
+
+
+SERVER = """\
+import os, sys, anyio
+from pathlib import Path
+from rye_mcp.app import App, Settings
+from rye_mcp.executor.primitive_executor import Watch
+
+async def main(project, home, state, item_id):
+    settings = Settings.find(
+        project=Path(project), user_directory=Path(home), state=Path(state), environment=dict(os.environ)
+    )
+    app = App.open(settings)
+    async with app.closing():
+        watch = Watch(on_output=lambda stream, data, skipped: os.write(1, data))
+        await app.executor().run(item_id, watch=watch)
+
+anyio.run(main, *sys.argv[1:])
+"""
+"""A server that makes one call."""
 
 
 def _with_its_parent() -> None:
@@ -60,15 +81,27 @@ class Raylet:
         return RunnerKeys(self.world.state).ready({})
 
     @property
-    def pid(self) -> int:
-        """The raylet itself."""
-        return next(pid for pid in below(self.process.pid) if _name(pid) == "raylet")
+    def lines(self) -> list[str]:
+        """What runs have left here."""
+        place = self.world.root / "counted"
+        return place.read_text().splitlines() if place.exists() else []
 
     @property
     def counted(self) -> int:
         """How many runs of `COUNTER` there were here."""
-        place = self.world.root / "counted"
-        return len(place.read_text().splitlines()) if place.exists() else 0
+        return len(self.lines)
+
+    @contextmanager
+    def door(self, name: str) -> Iterator[int]:
+        """A pipe with a name, for a run that waits until a test writes into it."""
+        place = self.world.root / name
+        os.mkfifo(place)
+        door = os.open(place, os.O_RDWR)
+        try:
+            yield door
+        finally:
+            os.close(door)
+            place.unlink()
 
     def accept(self, server: RunnerKey, *ids: str) -> None:
         """Accept a server, for these tools."""
@@ -100,6 +133,11 @@ class Grid:
         self.nodes.append(started)
         return started
 
+    def remove(self, node: Raylet) -> None:
+        """End a node, and know it no more."""
+        self.nodes.remove(node)
+        node.stop()
+
     def stop(self) -> None:
         """End all."""
         for node in (*self.nodes, self.head):
@@ -122,16 +160,19 @@ class Grid:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
         }
+        supervised = [str(SCRIPTS / "lilux-proc"), "exec", "--cmd", "sh", "--arg=-c"]
+        supervised += ["--arg", f'exec "$@" > {log} 2>&1']
+        for word in ("sh", str(SCRIPTS / "ray"), *words):
+            supervised += ["--arg", word]
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [SCRIPTS / "lilux-proc", "exec", "--cmd", "sh", "--arg=-c", "--arg", f'exec "$@" >{log} 2>&1']
-                + [word for each in ("sh", SCRIPTS / "ray", *words) for word in ("--arg", each)],
+                supervised,
                 env=environment,
                 stdout=out,
                 preexec_fn=_with_its_parent,  # noqa: PLW1509 - no other thread of the tests holds a lock here
             )
         made = Raylet(address, world, process, log)
-        _until(lambda: "Ray runtime started" in log.read_text(), lambda: log.read_text())
+        _until(lambda: "Ray runtime started" in log.read_text(), log.read_text)
         return made
 
 
@@ -149,13 +190,29 @@ class RaySite:
             node.world.trust_key(signer)
         self.server.sign("demo/count.sh", tool(COUNTER))
 
-    def engine(self, name: str = "grid", *, nodes: list[str] | None = None, **cluster: Any) -> Path:
+    @property
+    def counted(self) -> int:
+        """How many runs of `COUNTER` there were on all nodes."""
+        return sum(node.counted for node in self.grid.nodes)
+
+    @property
+    def ran_here(self) -> bool:
+        return (self.server.world.root / "counted").exists()
+
+    def engine(
+        self,
+        name: str = "grid",
+        *,
+        nodes: Sequence[str] | None = None,
+        takes: Sequence[str] = ("demo/*",),
+        **cluster: Any,
+    ) -> Path:
         """The engine, as its user has signed it."""
         config = {
             "via": "ray",
             "program": str(SCRIPTS / "rye"),
-            "nodes": nodes or [each.key.public.key_id for each in self.grid.nodes],
-            "takes": ["demo/*"],
+            "nodes": list(nodes or ()) or [each.key.public.key_id for each in self.grid.nodes],
+            "takes": list(takes),
             "cluster": {
                 "address": self.grid.address,
                 "here": "127.0.0.2",
@@ -175,11 +232,32 @@ class RaySite:
             project=world.project,
             user_directory=world.user_space.parent,
             state=world.state,
-            environment={"PATH": os.environ["PATH"], "HOME": str(world.root / "home")},
+            environment={
+                "PATH": os.environ["PATH"],
+                "HOME": str(world.root / "home"),
+                "COUNTED": str(world.root / "counted"),
+            },
         )
         app = App.open(settings)
         async with app.closing():
             yield app.executor()
+
+    def start_a_server(self, item_id: str) -> subprocess.Popen[str]:
+        """Another server of this user, which calls a tool and prints its output as it comes."""
+        world = self.server.world
+        paths = [str(world.project), str(world.user_space.parent), str(world.state)]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(world.root / "home"),
+            "PYTHONPATH": str(Path.cwd()),
+        }
+        return subprocess.Popen(
+            [sys.executable, "-c", SERVER, *paths, item_id],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=_with_its_parent,  # noqa: PLW1509 - no other thread of the tests holds a lock here
+        )
 
     async def run(self, item_id: str = "demo/count", values: Any = None, watch: Watch | None = None) -> Any:
         async with self.executor() as executor:
@@ -195,11 +273,22 @@ def below(pid: int) -> Iterator[int]:
                 yield from below(int(child))
 
 
-def _name(pid: int) -> str:
+def above(pid: int, is_right: Callable[[list[str]], bool]) -> int:
+    """The nearest ancestor of a process that is the right one, by its command line."""
+    while pid > 1:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        if is_right(words):
+            return pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    raise AssertionError("expected it among those above, found it nowhere")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there that does something."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "XZ"
     except OSError:
-        return ""
+        return False
 
 
 def _free_port(host: str) -> int:

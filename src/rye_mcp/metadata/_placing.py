@@ -174,6 +174,8 @@ def _engine(value: Any) -> Iterator[Problem]:
             yield (), f"expected a {name} for {via}, found none"
         if value.get("via") in VIAS and value["via"] != via and name in value:
             yield (name,), f"expected none for {value['via']}, found one"
+    if value.get("via") == "ray" and "offers" in value:
+        yield ("offers",), "expected none for ray, whose nodes say themselves what they have, found some"
 
 
 def _is_pattern(value: str) -> bool:

@@ -1,8 +1,8 @@
 """A Ray cluster as the server sees it: the process that speaks to it, and the slots in which workers run.
 
 A slot holds what some calls of one shape need of a node, and one worker, with a link of its own. Calls wait
-for room in a slot, in order; another slot is started for them as far as the cluster has room for it. Placing a
-call may be repeated. The server never imports ray.
+for room in a slot, in order; another slot is started for them as far as the cluster has room for it. A call may
+be placed more than once, and is sent once. The server never imports ray.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rye_mcp.nodes.seal import Identity
 
 __all__ = ["CONNECT_S", "RayCluster", "Shape", "Sidecar", "sidecar_program"]
 
-CONNECT_S: Final = 30.0
-"""How long the cluster may take to answer at first. Ray itself tries for 20 s."""
+CONNECT_S: Final = 20.0
+"""How long the cluster may take to answer at first."""
 
 CLOSING_S: Final = 5.0
 """How long slots may take to end."""
@@ -328,10 +328,14 @@ class RayCluster:
                     await self._sidecar.over.wait()
                 group.cancel_scope.cancel()
         finally:
-            self._closing.set()
+            self._fail_all()
             self.over.set()
-            for waiting in self._waiting:
-                waiting.fail(self._sidecar.problem())
+
+    def _fail_all(self) -> None:
+        """End it, and tell those who wait that nothing more comes."""
+        self.close()
+        for waiting in self._waiting:
+            waiting.fail(self._sidecar.problem())
 
     def close(self) -> None:
         """End it, with all of its slots."""
@@ -349,13 +353,13 @@ class RayCluster:
 
     async def _speak(self) -> None:
         await self._sidecar.serve()
-        self.close()
+        self._fail_all()
 
     async def _connect(self, group: TaskGroup) -> None:
         try:
             await self._sidecar.connected()
         except RyeError:
-            self.close()
+            self._fail_all()
             return
         self._group = group
         self._dispatch()

@@ -247,13 +247,18 @@ class NodeEngines:
     async def _site(self, found: EngineItem) -> tuple[Site, bool]:
         """What workers of an engine are started by, and whether it was there before this call."""
         key = (_loops.running(), found.name, found.engine)
-        site = self._sites.get(key)
-        if site is not None and not site.is_past:
+        if (site := self._kept(key)) is not None:
             return site, True
         identity = await off_loop(self._identity)
+        if (site := self._kept(key)) is not None:  # another call was first
+            return site, False
         self._let_go(found.name)
-        self._sites[key] = begun = self._begin(found, identity)
-        return begun, False
+        self._sites[key] = site = self._begin(found, identity)
+        return site, False
+
+    def _kept(self, key: tuple[Hashable, str, Engine]) -> Site | None:
+        site = self._sites.get(key)
+        return None if site is None or site.is_past else site
 
     def _let_go(self, name: str) -> None:
         """End workers of an engine whose item has changed, once they have nothing to do."""

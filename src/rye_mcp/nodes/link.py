@@ -221,6 +221,7 @@ class Link:
             if silent >= self._give_up_s:
                 what = f"expected an answer of the worker {self.name}, found silence for {silent:.0f} s"
                 call.answer = self._lost(call, what)
+                self.close()  # it hangs, with all of its calls: the next one gets another worker
                 return
             self._tell(call, message({"op": "ping"}))
 

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import socket
 import struct
 import sys
 from contextlib import suppress
@@ -23,7 +24,7 @@ PIECE_BYTES = 60 << 10
 ASK_S = 10.0
 """How long the head of the cluster may take to answer."""
 
-CLOSING_S = 3.0
+CLOSING_S = 2.0
 """How long a worker may take to end by itself."""
 
 SAID_BYTES = 2000
@@ -65,9 +66,13 @@ class Slot:
         return await self._worker.wait(), "" if self._next else said.decode("utf-8", "replace").strip()
 
     async def close(self) -> None:
-        """Have the worker end by itself."""
+        """Have the worker end by itself, or end it; its supervisor then ends what it has started."""
         self._worker.stdin.close()
-        await self._worker.wait()
+        try:
+            await asyncio.wait_for(self._worker.wait(), CLOSING_S)
+        except TimeoutError:
+            self._worker.kill()
+            await self._worker.wait()
 
     async def _listen(self) -> bytes:
         """The end of what the worker says, read so that it never waits for somebody who listens."""
@@ -178,7 +183,7 @@ class Sidecar:
             return
         if self._fed.pop(number, None) is not None:
             with suppress(TimeoutError, self._ray.exceptions.RayError):  # one that hangs or is dead
-                await asyncio.wait_for(slot.close.remote(), CLOSING_S)
+                await asyncio.wait_for(slot.close.remote(), 2 * CLOSING_S)
         await self._asked(lambda: self._ray.kill(slot))
 
     async def _asked(self, ask: Any) -> Any:
@@ -229,7 +234,13 @@ async def main(output: int) -> None:
 
 def connected(header: dict[str, Any]) -> Any:
     """Ray, once it is connected."""
-    ray = import_module("ray")
+    try:
+        ray = import_module("ray")
+    except ModuleNotFoundError as exc:
+        raise ImportError(f"{sys.executable} has no {exc.name}: pip install 'rye-mcp[ray]'") from exc
+    host, _, port = header["address"].rpartition(":")
+    with socket.create_connection((host, int(port)), ASK_S):
+        pass  # Ray itself would take 20 s to say that there is nobody
     here = {} if header["here"] is None else {"_node_ip_address": header["here"]}
     ray.init(header["address"], namespace="rye", log_to_driver=False, logging_level=logging.ERROR, **here)
     return ray
