@@ -207,7 +207,7 @@ async def _watched(request: ExecuteRequest, asked: Asked) -> Executed:
 
 
 def _watch_of(heard: list[OnOutput], reporter: Reporter | None) -> Watch | None:
-    """Return a watch that tells all listeners of output, and a reporter of the rest; None without listeners."""
+    """Return a watch that tells all listeners of output, and a reporter the rest; None without listeners."""
 
     def on_output(stream: str, data: bytes, skipped: int) -> None:
         for each in heard:

@@ -1,8 +1,8 @@
 """A Ray cluster as the server sees it: the process that speaks to it, and the slots in which workers run.
 
 A slot holds what some calls of one shape need of a node, and one worker, with a link of its own. Calls wait
-for room in a slot, in order; another slot is started for them as far as the cluster has room for it. A call may
-be placed more than once, and is sent once. The server never imports ray.
+for room in a slot, in order; another slot is started for them as far as the cluster has room for it. Placing
+a call may be repeated; it is sent once. The server never imports ray.
 """
 
 from __future__ import annotations
