@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Hosts
+from rye_mcp.notices import present
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Facts, Policy
-    from rye_mcp.notices import present
-from rye_mcp.permissions import Permissions
+    from rye_mcp.permissions import Permissions
 
 __all__ = ["Enforceable", "Enforcement"]
 
