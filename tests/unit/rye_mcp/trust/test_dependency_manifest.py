@@ -63,7 +63,7 @@ def test_the_same_files_give_the_same_bytes() -> None:
         "half\udc80",
     ],
 )
-def test_a_path_outside_the_directory_is_not_listed(path: str) -> None:
+def test_an_invalid_path_is_not_listed(path: str) -> None:
     refused("invalid_item", lambda: render_listing({path: ONE}))
 
 
