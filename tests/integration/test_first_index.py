@@ -64,6 +64,23 @@ async def test_many_files_are_all_found_whether_the_process(
 
 
 @pytest.mark.thorough
+async def test_a_change_is_found_in_a_space_that_is_too_large(shelf: Shelf, tmp_path: Path) -> None:
+    """What does not fit is found by its id until it changes: there is room left for that."""
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache", max_words=2_000) as catalog:
+        await to_thread.run_sync(catalog.refresh)
+        indexed = total(catalog)
+        assert 0 < indexed < MANY
+        last = f"many{(MANY - 1) % 7}/t{MANY - 1:04}"
+        assert total(catalog, f"word{MANY - 1}") == 0
+        before = shelf.ground.space("project").joinpath(f"tools/{last}.py").read_bytes()
+        shelf.put(last, tool("last", "shared novelty"))
+        catalog.refresh()
+        assert total(catalog, "novelty") == 1
+        assert total(catalog) == indexed + 1
+    shelf.put(last, before)
+
+
+@pytest.mark.thorough
 def test_where_no_event_loop_waits_no_process_is_started(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

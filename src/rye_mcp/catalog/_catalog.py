@@ -31,7 +31,7 @@ from rye_mcp.catalog._ranking import (
     asks_to_look,
     sentences_of,
 )
-from rye_mcp.catalog._space_index import SpaceIndex
+from rye_mcp.catalog._space_index import MAX_WORDS, SpaceIndex
 from rye_mcp.catalog._words import MAX_DISTANCE, QUESTION_WORDS, Stemmer, words_of
 from rye_mcp.catalog.meaning import Meaning, TableError, WordTable, similarity
 from rye_mcp.errors import RyeError
@@ -148,10 +148,12 @@ class Catalog:
         directory: Path | None,
         *,
         meaning: Callable[[Stemmer], Meaning] = WordTable.load,
+        max_words: int = MAX_WORDS,
     ) -> Catalog:
         """The catalog of these spaces, with its files in a directory; in memory alone without one.
 
-        Without what knows of `meaning`, because it cannot be read, words are found all the same.
+        Without what knows of `meaning`, because it cannot be read, words are found all the same. What is
+        beyond `max_words` in one look at a space is found by ids and names alone, until it changes.
         """
         stemmer, notices, known = Stemmer(), [], None
         try:
@@ -161,7 +163,9 @@ class Catalog:
         roots = [space.root for space in spaces.accessible()]
         if directory is not None and any(directory.resolve().is_relative_to(root) for root in roots):
             directory = None
-        indexes = [SpaceIndex(spaces, space, directory, stemmer, known) for space in spaces.accessible()]
+        indexes = [
+            SpaceIndex(spaces, space, directory, stemmer, known, max_words) for space in spaces.accessible()
+        ]
         return cls(indexes, stemmer, known, notices)
 
     def __enter__(self) -> Catalog:

@@ -7,7 +7,6 @@ document. Only `MAX_TEXT` characters count, and less of a `brief` document.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -59,13 +58,13 @@ _GOES_ON: Final = (" ", "\t", "\n", ")", "]", "}", "#")
 class Document:
     """What is indexed of one item.
 
-    `texts` are the words of each field, in the order of `FIELDS`, with blanks between them, and `words` says
-    how often each counts.
+    `texts` are the words of each field, in the order of `FIELDS`, with blanks between them, and `words` are
+    all of them, each as often as it counts.
     """
 
     name: str
     texts: tuple[str, ...]
-    words: Counter[str]
+    words: tuple[str, ...]
     category: str
     tags: tuple[str, ...]
     tool_type: str
@@ -103,7 +102,7 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
     return Document(
         name=metadata.name[:MAX_VALUE],
         texts=tuple(" ".join(words) for words in fields.values()),
-        words=_counted(fields),
+        words=tuple(_counted(fields)),
         category=(metadata.category or "")[:MAX_VALUE],
         tags=tuple(tag[:MAX_VALUE] for tag in metadata.tags[:MAX_VALUE]) if "tags" in named else (),
         tool_type=metadata.tool_type or "",
@@ -144,13 +143,11 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
 
 
-def _counted(fields: Mapping[str, list[str]]) -> Counter[str]:
-    every: list[str] = []
+def _counted(fields: Mapping[str, list[str]]) -> Iterator[str]:
     named = frozenset(fields["name"])  # a name comes again in the id, and counts once
     for name, words in fields.items():
         once = [word for word in words if word not in named] if name == "id" else words
-        every += once * FIELD_WEIGHTS[name]
-    return Counter(every)
+        yield from once * FIELD_WEIGHTS[name]
 
 
 def _parameters(schema: Any, depth: int = 0) -> list[str]:

@@ -97,7 +97,7 @@ class Change:
     @property
     def words(self) -> int:
         """How many words there are to write."""
-        return self.document.words.total() if self.document else 0
+        return len(self.document.words) if self.document else 0
 
 
 class _Prepared(NamedTuple):
@@ -162,8 +162,8 @@ class Engine:
         found: dict[str, _Prepared] = {}
         for (path, document), vector in zip(documents.items(), vectors, strict=True):
             twice = (" ".join((text, *map(marked, text.split()))) for text in document.texts)
-            counted = stems_counted(document.words, stems)
-            found[path] = _Prepared((*twice, counted, document.words.total()), vector)
+            counted = stems_counted(map(stems.__getitem__, document.words))
+            found[path] = _Prepared((*twice, counted, len(document.words)), vector)
         return found
 
     def _write(self, changes: Sequence[Change], prepared: Mapping[str, _Prepared]) -> int:

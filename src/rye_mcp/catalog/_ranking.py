@@ -212,13 +212,10 @@ def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
     return [place for place, words in enumerate(parts) if not inside.isdisjoint(words)]
 
 
-def stems_counted(words: Mapping[str, int], stem_of: Mapping[str, str]) -> str:
+def stems_counted(stems: Iterable[str]) -> str:
     """The stems of the words of a document, each as often as it counts."""
-    times: dict[str, int] = {}
-    for word, number in islice(words.items(), MAX_WORDS):
-        stem = stem_of[word]
-        times[stem] = times.get(stem, 0) + (number if number < MAX_TIMES else MAX_TIMES)
-    return "".join([f"{STEM}{stem} " * number for stem, number in times.items()])
+    times = islice(Counter(stems).items(), MAX_WORDS)
+    return "".join([_counted(stem) * min(number, MAX_TIMES) for stem, number in times])
 
 
 def _counted(stem: str) -> str:

@@ -60,8 +60,8 @@ BATCH: Final = 2_000
 BATCH_WORDS: Final = 500_000
 """How many words are written at once: changes with more of them are fewer."""
 
-MAX_WORDS: Final = 6_000_000
-"""How many words of a space are indexed: 20,000 items of a common length, or 60 MB of text."""
+MAX_WORDS: Final = 8_000_000
+"""How many words are indexed at a time: 27,000 items of a common length, or 80 MB of text."""
 
 YIELD_S: Final = 0.0005
 """How long other threads are let through."""
@@ -88,8 +88,10 @@ class SpaceIndex:
         directory: Path | None,
         stemmer: Stemmer,
         meaning: Meaning | None = None,
+        max_words: int = MAX_WORDS,
     ) -> None:
         self.space = space
+        self._max_words = max_words
         self.notice: str | None = None
         self._spaces = spaces
         self._path = None if directory is None else file_for(directory, space.root)
@@ -110,15 +112,8 @@ class SpaceIndex:
             self._engine.database.close()
 
     def ask(self, question: Callable[[Engine], Answer]) -> Answer:
-        """What the engine answers; when it turns out to be damaged, what a new one answers."""
-        with self._lock:
-            try:
-                return question(self._engine)
-            except sqlite3.DatabaseError as exc:
-                self._require_possible(exc)
-                self._recover(exc)
-            self._refresh(None)
-            return question(self._engine)
+        """What the engine answers; when it turns out to be damaged, what another one answers."""
+        return self._done(lambda: question(self._engine))
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
@@ -134,19 +129,20 @@ class SpaceIndex:
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Bring the index up to date with the files of the space."""
-        with self._lock, self._recovering():
-            self._refresh(progress)
+        self._done(lambda: self._refresh(progress))
 
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
-        with self._lock, self._recovering():
-            self._learn()
-            for place in places:
-                path = _path_of(place)
-                stamps = self._spaces.scan(self.space.name, place.item_type, _directories(place))
-                self._apply([path], {path: stamps[path]} if path in stamps else {}, None)
+        self._done(lambda: self._note_changed(places))
 
     # --- what has changed ---
+
+    def _note_changed(self, places: Iterable[ItemPlace]) -> None:
+        self._learn()
+        for place in places:
+            path = _path_of(place)
+            stamps = self._spaces.scan(self.space.name, place.item_type, _directories(place))
+            self._apply([path], {path: stamps[path]} if path in stamps else {}, None)
 
     def _refresh(self, progress: Progress | None) -> None:
         stamps, concerned = self._look()
@@ -168,14 +164,18 @@ class SpaceIndex:
             "space": self.space.name.value,
             "directory": str(path.parent),
             "vectors": self._vectors,
+            "max_words": self._max_words,
         }
         return json.dumps(task).encode()
 
     def _look(self) -> tuple[dict[str, Stamp], list[str]]:
         """The stamps of all files, and the paths of those that are not as they were."""
-        stamps: dict[str, Stamp] = {}
-        for item_type in ItemType:
-            stamps |= self._spaces.scan(self.space.name, item_type)
+        # One by one: what is done all at once keeps the event loop of a server waiting.
+        stamps = {
+            path: stamp
+            for item_type in ItemType
+            for path, stamp in self._spaces.scan(self.space.name, item_type).items()
+        }
         self._learn()
         return stamps, self._concerned(stamps)
 
@@ -201,17 +201,17 @@ class SpaceIndex:
     ) -> bool:
         """Look at these files and write what has become of them; False when somebody else has done so too."""
         known = self._engine.rows(path for path in paths if path in self._seen)
-        whole, batch, words, done = True, list[Change](), 0, 0
-        held = self._engine.length() if paths else 0
+        whole, batch, done = True, list[Change](), 0
+        words = written = 0
         with Reader() as reader:
             for some in _groups(sorted(paths)):
-                changes = self._examined(some, known, stamps, reader, brief=held + words >= MAX_WORDS)
+                changes = self._examined(some, known, stamps, reader, brief=words >= self._max_words)
                 batch += changes
                 words += sum(change.words for change in changes)
                 done += len(some)
-                if len(batch) >= BATCH or words >= BATCH_WORDS or done == len(paths):
+                if len(batch) >= BATCH or words - written >= BATCH_WORDS or done == len(paths):
                     whole = self._write(batch) and whole
-                    batch, words, held = [], 0, self._engine.length()
+                    batch, written = [], words
                 if done % STEP == 0 or done == len(paths):
                     _report(progress, done, len(paths))
         return whole
@@ -285,14 +285,22 @@ class SpaceIndex:
                 connection = open_memory(self._vectors)
         return connection
 
-    @contextmanager
-    def _recovering(self) -> Iterator[None]:
-        """A block that brings the index up to date, which is done anew when the index cannot be used."""
-        try:
-            yield
-        except sqlite3.DatabaseError as exc:
-            self._recover(exc)
-            self._refresh(None)
+    def _done(self, work: Callable[[], Answer]) -> Answer:
+        """What some work with the index comes to: with another index where this one cannot be used.
+
+        The first one that is damaged is made again, and whatever comes after that is kept in memory.
+        """
+        is_replaced = False
+        with self._lock:
+            while True:
+                try:
+                    if is_replaced:
+                        self._refresh(None)
+                    return work()
+                except sqlite3.DatabaseError as exc:
+                    self._require_possible(exc)
+                    self._recover(exc, in_place=not is_replaced)
+                    is_replaced = True
 
     def _require_possible(self, exc: sqlite3.DatabaseError) -> None:
         """RyeError `invalid_query` for a question that SQLite refuses, however good the index is."""
@@ -300,12 +308,12 @@ class SpaceIndex:
             what = "expected a query that the search engine can read, found one that it refuses"
             raise RyeError("invalid_query", what, hint="search for less at once") from exc
 
-    def _recover(self, exc: sqlite3.DatabaseError) -> None:
+    def _recover(self, exc: sqlite3.DatabaseError, *, in_place: bool) -> None:
         """Put another index in the place of one that is damaged, or cannot be written."""
         if self._path is None:
             raise exc  # there is nothing left to fall back to
         old = self._engine.database
-        if _is_damage(exc):
+        if _is_damage(exc) and in_place:
             inode = None
             with suppress(OSError):
                 inode = self._path.stat().st_ino
@@ -314,7 +322,7 @@ class SpaceIndex:
         else:
             with suppress(sqlite3.Error):
                 old.rollback()
-            replacement = self._in_memory(exc, old)
+            replacement = self._in_memory(exc, None if _is_damage(exc) else old)
             old.close()
         self._engine = Engine(replacement, self._stemmer, self._meaning)
         self._version = None
@@ -365,7 +373,7 @@ def index_alone(task: Mapping[str, Any]) -> None:
     with closing(Stemmer()) as stemmer:
         meaning = WordTable.load(stemmer) if task["vectors"] == WordTable.identity else None
         space, directory = roots[SpaceName(task["space"])], Path(task["directory"])
-        with closing(SpaceIndex(spaces, space, directory, stemmer, meaning)) as index:
+        with closing(SpaceIndex(spaces, space, directory, stemmer, meaning, task["max_words"])) as index:
             index.refresh(lambda _done, _total: os.write(1, b"."))
 
 

@@ -10,23 +10,24 @@ import os
 import re
 import sqlite3
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from lilux import _files as whole_files
+from lilux import _trees
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.files import Tree
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
 SCHEMA_VERSION: Final = 9
-BUSY_TIMEOUT_S: Final = 2.0
+BUSY_TIMEOUT_S: Final = 5.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
-LOCK_TIMEOUT_S: Final = 1.0
-"""How long to wait for other processes that open an index: who is stopped then stops nobody else."""
+LOCK_TIMEOUT_S: Final = 5.0
+"""How long to wait for another process that makes an index: one that was stopped stops no others."""
 
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
@@ -71,17 +72,18 @@ def open_file(path: Path, vectors: str, *, replacing: int | None = None) -> sqli
     inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when there can be none:
     the caller does without a file then.
     """
-    with (
-        Tree(path.parent, forbidden=_OTHERS).opened(create_mode=_DIRECTORY_MODE) as directory,
-        whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S),
-    ):
-        if replacing is not None and _inode(path) == replacing:
+    with Tree(path.parent, forbidden=_OTHERS).opened(create_mode=_DIRECTORY_MODE) as directory:
+        if replacing is None:  # as a rule it is there, and any number of processes open it at once
+            with suppress(DamagedError), whole_files.lock(directory, shared=True, timeout_s=LOCK_TIMEOUT_S):
+                return _opened(path, directory, vectors)
+        with whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S):
+            if replacing is not None and _inode(path) == replacing:
+                _remove(path)
+            with suppress(DamagedError):
+                return _opened(path, directory, vectors)
             _remove(path)
-        try:
+            _make_file(path, directory, vectors)
             return _opened(path, directory, vectors)
-        except DamagedError:
-            _remove(path)
-        return _opened(path, directory, vectors)
 
 
 def open_memory(vectors: str = "") -> sqlite3.Connection:
@@ -94,13 +96,16 @@ def open_memory(vectors: str = "") -> sqlite3.Connection:
 
 def is_whole(connection: sqlite3.Connection) -> bool:
     """Whether every table is there: then an error in a question is one of who asks."""
-    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    try:
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    except sqlite3.DatabaseError:
+        return False
     return {name for (name,) in found} >= _NAMES
 
 
 def _opened(path: Path, directory: int, vectors: str) -> sqlite3.Connection:
     _require_private(path.name, directory)
-    connection = _connected(f"{path.absolute().as_uri()}?mode=rw")
+    connection = _connected(_address(path))
     try:
         _prepare(connection, vectors)
     except sqlite3.OperationalError as exc:
@@ -119,27 +124,40 @@ def _opened(path: Path, directory: int, vectors: str) -> sqlite3.Connection:
 
 
 def _require_private(name: str, directory: int) -> None:
-    """Make the file if it is missing; DamagedError if it, or one beside it, is not of this user alone."""
+    """Raise DamagedError if the file is missing, or if it, or one beside it, is not of this user alone.
+
+    None is opened for this: when a file is closed, POSIX gives up every lock that this process has on it, and
+    another process would remove the write-ahead log under a connection that is still open.
+    """
     for ending in _ENDINGS:
         try:
             found = os.stat(name + ending, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:
-            continue
+        except FileNotFoundError as exc:
+            if ending:
+                continue
+            raise DamagedError(f"expected a file, found none: {name}") from exc
         is_own = found.st_uid == os.geteuid() and found.st_nlink == 1
         if not stat.S_ISREG(found.st_mode) or not is_own or found.st_mode & _OTHERS:
             raise DamagedError(f"expected a file of this user alone, found another one: {name}{ending}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(name, flags, _FILE_MODE, dir_fd=directory))
+
+
+def _make_file(path: Path, directory: int, vectors: str) -> None:
+    """Make the file with its tables, where there is none."""
+    os.close(os.open(path.name, _trees.NEW_FILE, _FILE_MODE, dir_fd=directory))
+    with closing(_connected(_address(path))) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        _make_tables(connection, vectors)
 
 
 def _prepare(connection: sqlite3.Connection, vectors: str) -> None:
     _settle(connection)
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        _make_tables(connection, vectors)
     if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(vectors),)]:
         raise DamagedError(f"expected an index of {_version(vectors)}, found another one")
+
+
+def _address(path: Path) -> str:
+    return f"{path.absolute().as_uri()}?mode=rw"
 
 
 def _connected(name: str) -> sqlite3.Connection:

@@ -22,7 +22,7 @@ from rye_mcp.cli._signers import signers_in_words
 from rye_mcp.cli.items import show
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.trust.verify import Signer
+from rye_mcp.trust.scope import Signer
 from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
 from rye_mcp.visible import visible
 

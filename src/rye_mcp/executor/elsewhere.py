@@ -18,7 +18,6 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.preparation import chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Node
 from rye_mcp.notices import Notice
 
@@ -53,7 +52,7 @@ class Engine(Protocol):
         """Who it is."""
 
     async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Answer:
-        """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
+        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run."""
 
 
 Reach = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Engine]]
@@ -86,7 +85,7 @@ class Placed(Exception):  # noqa: N818 - nothing is wrong
 
 
 def retried(lost: ExecutionResult) -> Notice:
-    """What is said of a run that is made because nobody knows what came of the one before it."""
+    """The notice that a tool runs again because the result of its first run was lost."""
     return Notice("retried", f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}")
 
 
@@ -134,7 +133,7 @@ async def _run(
         item_id=decided.chain.root.item_id,
         run_id=logged.run_id,
         receipt=logged.receipt,
-        chain=chain_as_data(decided.pinned),
+        chain=decided.pinned.as_data(),
         sealed=sealed,
         notices=(*(each for each in decided.notices if each not in said), *noticed, *began, *ended),
         lock=decided.pinned.lock.as_dict(),

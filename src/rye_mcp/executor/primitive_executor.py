@@ -26,6 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
+from rye_mcp.executor.dry_run import DryRun
 from rye_mcp.executor.elsewhere import Engines, Placed, retried, run_elsewhere
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
@@ -33,7 +34,7 @@ from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundi
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
+from rye_mcp.executor.preparation import Preparation, PreparedCall
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
@@ -361,7 +362,7 @@ class PrimitiveExecutor:
             item_id=pinned.valid.verified.chain.root.item_id,
             run_id=logged.run_id,
             receipt=logged.receipt,
-            chain=chain_as_data(pinned),
+            chain=pinned.as_data(),
             sealed=call.sealed,
             notices=(*call.notices, *noticed, *later, *ended, *left_out),
             kept=kept,

@@ -1,4 +1,4 @@
-"""`python -m rye_mcp.trust.seal`: writes the manifest of the system space, and pins it in the package.
+"""`python -m scripts.reference.seal`: writes the manifest of the system space, and pins it in the package.
 
 Run it after each change to the system space; a test fails until then. The same files give the same bytes.
 With `--check` nothing is written, and the exit code is 1 if something would be.
@@ -16,10 +16,11 @@ from rye_mcp.errors import RyeError
 from rye_mcp.files import Tree
 from rye_mcp.items import SYSTEM_MANIFEST_NAME
 from rye_mcp.trust.manifest import render_manifest
+from scripts.reference.pages import ROOT
 
 __all__ = ["PIN_FILE", "list_files", "main", "render_pin", "stale_files", "system_space_of_package"]
 
-PIN_FILE = Path(__file__).with_name("sealed.py")
+PIN_FILE = ROOT / "src/rye_mcp/trust/sealed.py"
 """The module that holds the pin."""
 
 MAX_SYSTEM_FILE_BYTES = 64 << 20
@@ -32,7 +33,7 @@ _FILE_MODE = 0o644
 
 def system_space_of_package() -> Path:
     """The system space that ships with this package."""
-    return Path(__file__).resolve().parents[1].joinpath(".ai").resolve()
+    return (ROOT / "src/rye_mcp/.ai").resolve()
 
 
 def list_files(system_space: Path) -> dict[str, str]:
@@ -76,7 +77,7 @@ def main(
     """Write both files, or with `--check` say whether they are what they would be."""
     stale = stale_files(system_space or system_space_of_package(), pin_file)
     if "--check" in arguments:
-        sys.stdout.writelines(f"stale: {path}; run: python -m rye_mcp.trust.seal\n" for path in stale)
+        sys.stdout.writelines(f"stale: {path}; run: make docs\n" for path in stale)
         return 1 if stale else 0
     for path, data in stale.items():
         whole_files.write_whole(path, data, mode=_FILE_MODE)
