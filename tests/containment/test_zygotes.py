@@ -23,7 +23,7 @@ OMISSIONS = {
     "shared memory": ('            self.enter(passed[-1], "ipc")\n', ""),
     "processes": ('            self.enter(passed[-3], "pid")\n', "            pass\n"),
     "capabilities": ('            self.give_up(order["keep"])\n', ""),
-    "the bounding set": ("self.libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0", "True"),
+    "the bounding set": ("self.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0", "True"),
 }
 """What a zygote with a module that was tampered with may leave out."""
 

@@ -200,6 +200,30 @@ def test_the_walks_of_the_map_name_modules_that_are_there() -> None:
     assert missing == []
 
 
+WHERE = ROOT / "docs/architecture/where-to-change.md"
+
+
+def test_the_page_of_places_names_files_that_have_the_names_beside_them() -> None:
+    rows = re.findall(
+        r"^\| [^|]+ \| ([^|]*`[^|]*) \|([^|]*)\|$", WHERE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(rows) > 30
+    assert [problem for row in rows for problem in _missing_in(*row)] == []
+
+
+def _missing_in(file: str, names: str) -> Iterator[str]:
+    place = None
+    for path in re.findall(r"`([^`]+)`", file):
+        place = next((at for base in ("src/rye_mcp", "") if (at := ROOT / base / path).exists()), None)
+        if place is None:
+            yield path
+    if place is not None and place.is_file():
+        source = place.read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            if not re.search(rf"^ *(?:async )?(?:def|class) {name}\b|^{name}: ", source, re.MULTILINE):
+                yield f"{path}: {name}"
+
+
 def _is_there(module: str) -> bool:
     path = module.replace(".", "/")
     places = [ROOT / "src" / path, ROOT / "src/rye_mcp" / path]

@@ -206,7 +206,7 @@ class Live:
 
 
 def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, live: Live) -> None:
-    """Print what came of a call; what the tool printed itself was passed on already."""
+    """Print the result of a call; the output of the tool was passed on already."""
     from rye_mcp.executor.results import ExecutionResult
 
     if not isinstance(result, ExecutionResult):

@@ -172,7 +172,7 @@ class Decider:
         use_lockfile: bool = True,
         sketched: bool = False,
     ) -> DecidedCall:
-        """The call of a tool on this machine, for who only looks at it; RyeError for what is refused.
+        """The call of a tool on this machine, to be looked at only; RyeError if it is refused.
 
         Whether somebody has to agree to it first, `settled` says.
         """
@@ -186,7 +186,7 @@ class Decider:
         return await _decided(found, values, caller, timeout, sketched=sketched)
 
     async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
-        """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.
+        """The same call, to be carried out: a person has agreed to what it may do; RyeError otherwise.
 
         `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
         nobody: then the same is asked again.

@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Who it is."""
 
     async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Answer:
-        """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
+        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run."""
 
 
 Reach = Callable[[], Awaitable[Engine]]
@@ -80,7 +80,7 @@ class Placed(Exception):  # noqa: N818 - nothing is wrong
 
 
 def retried(lost: ExecutionResult) -> Notice:
-    """What is said of a run that is made because nobody knows what came of the one before it."""
+    """The notice that a tool runs again because the result of its first run was lost."""
     return Notice("retried", f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}")
 
 

@@ -40,7 +40,7 @@ class SentenceModel:
 
     @classmethod
     def load(cls, directory: Path) -> SentenceModel:
-        """The model in a directory; TableError if it is missing, or is none that can be used."""
+        """The model in a directory; TableError if it is missing or unusable."""
         try:
             import onnxruntime
             from tokenizers import Tokenizer

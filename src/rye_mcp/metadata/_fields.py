@@ -135,7 +135,7 @@ class ItemMetadata:
     resources: Resources | None = None
     placement: Placement | None = None
     idempotent: bool | None = None
-    """Whether it may run again when nobody knows what came of it."""
+    """Whether it may run again if the result of its run was lost."""
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
     tags: tuple[str, ...] = ()
@@ -458,7 +458,7 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         ),
         "placement": Field(PLACEMENT_FORM, "Which engines will do.", tools_only=True, read=read_placement),
         "idempotent": Field(
-            flag(), "Whether it may run again when nobody knows what came of it.", tools_only=True
+            flag(), "Whether it may run again if the result of its run was lost.", tools_only=True
         ),
         "runs_given_code": Field(
             flag(),

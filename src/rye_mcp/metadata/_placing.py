@@ -102,7 +102,7 @@ def read_engine(value: Mapping[str, Any]) -> Engine:
 
 
 def placing_problems(values: Mapping[str, Any], checked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each field in which an engine is none, or a tool says of machines what nothing would do for it."""
+    """Each invalid field of an engine, and each demand of a tool on machines that has no effect."""
     if values.get("tool_type") == "engine":
         if "executor_id" in values:
             yield "executor_id", "executor_id: expected none for an engine, which runs nothing, found one"

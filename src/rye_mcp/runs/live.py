@@ -123,16 +123,20 @@ class LiveRuns:
         self._runs: dict[str, LiveRun] = {}
         self._wanted = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._has_begun = False
+        self._rests = False
+        """Whether the thread waits to be woken. After a run it looks again by itself for a while."""
 
     def begin(self, run_id: str) -> LiveRun:
         """A run that has begun; the caller has to call `end`."""
         run = LiveRun(check_run_id(run_id))
         with self._wanted:
             self._runs[run_id] = run
+            self._has_begun = True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="rye-live", daemon=True)
                 self._thread.start()
-            elif len(self._runs) == 1:
+            elif self._rests:
                 self._wanted.notify()
         return run
 
@@ -158,12 +162,19 @@ class LiveRuns:
         while True:
             with self._wanted:
                 if self._is_wanted():  # `close` may have notified while this thread was writing
-                    self._wanted.wait(_INTERVAL_S if self._runs else None)
+                    self._wait()
                 if not self._is_wanted():
                     return
                 runs = list(self._runs.values())
             for run in runs:
                 self._look_after(run)
+
+    def _wait(self) -> None:
+        """Wait for the next look; if no run has begun since the last one, until one does."""
+        self._rests = not self._runs and not self._has_begun
+        self._has_begun = False
+        self._wanted.wait(None if self._rests else _INTERVAL_S)
+        self._rests = False
 
     def _is_wanted(self) -> bool:
         """Whether the calling thread is still the one that writes."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -60,6 +61,12 @@ _END: Final = (
     f"({', '.join('?' * len(COLUMNS))}) WHERE run_id = ? AND kind = '{RUNNING}'"
 )
 """With a new number: who follows the log has seen the old one."""
+
+_PAGE: Final = (
+    f"SELECT {_NAMES}, seq FROM runs WHERE seq IN (SELECT seq FROM runs INDEXED BY {{index}} WHERE {{where}} "  # noqa: S608
+    "ORDER BY seq DESC LIMIT :limit) ORDER BY seq DESC"
+)
+"""Runs are looked for in an index, and only the rows that are returned are read."""
 
 _EVERYTHING: Final = RunFilter()
 
@@ -310,12 +317,12 @@ class RunLog:
         for condition, needed in wanted.conditions():
             conditions.append(condition)
             values |= needed
-        where = " AND ".join(conditions)
-        query = f"SELECT {_NAMES}, seq FROM runs WHERE {where} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
+        index = "running" if wanted.status == RUNNING else "filtered"
+        query = _PAGE.format(index=index, where=" AND ".join(conditions))
 
         def work(connection: sqlite3.Connection) -> RunPage:
-            matches = wanted.item or bool
-            connection.create_function("matches_item", 1, lambda item_id: int(matches(item_id)))
+            matches = cache(wanted.item or bool)  # many runs are of few items
+            connection.create_function("matches_item", 1, matches)
             connection.create_function("is_gone", 1, is_gone)
             last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
             until = last if before is None else min(last, before - 1)

@@ -90,7 +90,7 @@ def verify_manifest(
 
 
 def parse_listing(file: ItemFile) -> Mapping[str, str]:
-    """The listing of a manifest that nobody has verified, for who is going to sign another one."""
+    """The listing of an unverified manifest, from which a new one is made and signed."""
     return _parse(signature.detach(file), file.path)
 
 

@@ -144,7 +144,7 @@ def _changed(file: ItemFile) -> RyeError:
 
 
 def _with_remedy(error: RyeError, key: SigningKey) -> RyeError:
-    """The same refusal, for who is just signing: signing again would be no help to them."""
+    """The same refusal while an item is being signed, where the hint to sign it would not help."""
     remedies = {
         "untrusted_key": f"nothing says that your own key ({key.public.fingerprint}) is trusted: rye init",
         "revoked_key": "make a new key: rye keys rotate",

@@ -224,7 +224,7 @@ def _by_record(file: ItemFile, context: Context) -> str | None:
 def _by_full_record(file: ItemFile, context: Context) -> str | None:
     if not context.trust.is_record_full:
         return None
-    return "nobody can tell whose it is, as the record of who signed what in this project is full"
+    return "nobody can tell whose it is, because the record of signers of this project is full"
 
 
 def _by_listing(file: ItemFile, context: Context) -> str | None:

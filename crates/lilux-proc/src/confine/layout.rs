@@ -37,7 +37,7 @@ pub enum Step {
         source: CString,
         kind: Kind,
     },
-    /// What masks are made of can be changed by nobody from here on.
+    /// From here on, nobody can change the files that masks are made of.
     Shut,
     /// Something empty on top, so that what is there cannot be read.
     Mask {

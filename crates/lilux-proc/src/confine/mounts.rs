@@ -54,7 +54,7 @@ pub fn own_proc(at: &CStr) -> Result<(), Errno> {
     mount(c"proc", at, c"proc", flags, None)
 }
 
-/// Terminals of nobody else.
+/// Terminals of this run alone.
 pub fn terminals(at: &CStr) -> Result<(), Errno> {
     let options = c"newinstance,ptmxmode=0666,mode=0620";
     mount(c"devpts", at, c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, Some(options))

@@ -58,7 +58,7 @@ impl Post {
         if listener < 0 {
             return Err(last_errno());
         }
-        // SAFETY: a new descriptor, which nobody else knows.
+        // SAFETY: a new descriptor, which nothing else knows.
         let listener = unsafe { OwnedFd::from_raw_fd(listener as RawFd) };
         fd::send(&self.channel, &[IoSlice::new(b"N")], &[listener.as_fd()])
     }

@@ -1,7 +1,7 @@
 """The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
-Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
-what it was is seen again where the supervisor opens it.
+It looks up where things are on this machine, again for each run where that may change. The supervisor checks
+once more that a path is the same when it opens it.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def _is_in(path: str, places: Iterable[str]) -> bool:
 def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...]:
     """The places of a program: its file, the prefix around it, and the virtual environment it belongs to.
 
-    A prefix that has a home, a project, or what is hidden in it is none: then only the file can be read.
+    A prefix that contains a home, a project or a hidden place does not count: then only the file can be read.
     """
     found = {real} if _is_program(real) else set()
     venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120

@@ -99,7 +99,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessJob:
-    """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
+    """A program to run. `direct` is for a call of the primitive itself, which gets its words unchanged.
 
     `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
     the result. `turn` is an interpreter that waited for the call, or the reason why none did.

@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (6,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (7,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:
@@ -263,6 +263,63 @@ def test_a_file_that_knows_nothing_of_warm_runs_is_brought_up_to_date(state: Pat
             assert log.list()[0] == added
             assert data.items() <= added.as_dict().items()
         assert log.notices == ()
+
+
+def test_a_file_without_an_index_for_filters_gets_one(state: Path) -> None:
+    """The file was written by the last version without it."""
+    state.mkdir(mode=0o700)
+    path = state / "runs.sqlite3"
+    path.write_bytes((ASSETS / "runs-6.sqlite3").read_bytes())
+    path.chmod(0o600)
+    with RunLog(state) as log:
+        [moved] = log.list(RunFilter(item="demo/elsewhere".__eq__))
+        assert (moved.node, moved.runtime) == ("attic", "warm")
+        [failed] = log.list(RunFilter(status="error"))
+        assert (failed.item_id, failed.stderr_end) == ("demo/fail", "no")
+        assert len(log.list(RunFilter(client="inspector"))) == 2
+        assert log.notices == ()
+    assert not (state / "runs.damaged.sqlite3").exists()
+
+
+def read_bytes() -> int:
+    """How much this thread has read of files."""
+    facts = Path("/proc/thread-self/io").read_text().split()
+    return int(facts[facts.index("rchar:") + 1])
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RunFilter(item="demo/none".__eq__),
+        RunFilter(client="nobody"),
+        RunFilter(project="/nowhere"),
+        RunFilter(status="error"),
+        RunFilter(status="timeout"),
+        RunFilter(status="running"),
+        RunFilter(since=datetime(9000, 1, 1, tzinfo=UTC)),
+        RunFilter(until=datetime(2000, 1, 1, tzinfo=UTC)),
+        RunFilter(item="demo/none".__eq__, status="ended"),
+    ],
+    ids=["item", "client", "project", "error", "code", "running", "since", "until", "item and state"],
+)
+def test_a_filter_that_finds_nothing_reads_no_rows(long_log: Path, wanted: RunFilter) -> None:
+    """The size of the file is that of its rows; their index is a small part of it."""
+    with RunLog(long_log) as log:
+        before = read_bytes()
+        assert log.list(wanted) == ()
+        assert read_bytes() - before < log.path.stat().st_size / 5
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in which each row fills a page of the file."""
+    state = tmp_path_factory.mktemp("long") / "state"
+    with RunLog(state) as log:
+        for _ in range(1000):
+            log.append(run(stderr_end="x" * 3000))
+        with closing(sqlite3.connect(log.path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return state
 
 
 def test_many_processes_bring_a_file_up_to_date_at_once(state: Path) -> None:
