@@ -13,6 +13,7 @@ from rye_mcp.cli._command_groups import EXIT_FAILED
 from rye_mcp.cli._options import (
     ItemArgument,
     JsonOption,
+    LockedTypeOption,
     ProjectOption,
     SpaceOption,
     TypeOption,
@@ -223,6 +224,7 @@ def _spelled(value: dict[str, Any]) -> bytes:
 # `rye explain`: what would run a tool: its chain with spaces, signers and lock, as text, JSON or a picture.
 #
 # Nothing runs. The exit code is 1 if a call would be refused. The same explanation gives the same picture.
+# Of a skill, it tells the signer, the files, what to look at, the tools of its scripts, and the copies.
 
 
 def explain(
@@ -233,10 +235,11 @@ def explain(
     svg: Annotated[bool, typer.Option("--svg", help="Print the chain as an SVG picture.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the chain as a Mermaid chart.")] = False,
     locked: Annotated[bool, typer.Option("--locked", help="As if only what is locked may run.")] = False,
+    item_type: LockedTypeOption = ItemType.TOOL,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would run a tool, and what prevents it."""
+    """Show what would run a tool, and what prevents it; or what a skill holds, and who signed it."""
     import anyio
 
     from rye_mcp.verbs.explain import ExplainRequest
@@ -244,6 +247,11 @@ def explain(
     if svg + mermaid + as_json > 1:
         raise typer.BadParameter("expected one of --json, --svg and --mermaid, found several")
     app = open_app(project, locked=locked)
+    if item_type is not ItemType.TOOL:
+        if item_type is not ItemType.SKILL or svg or mermaid or params is not None:
+            raise typer.BadParameter("expected a tool, or a skill as text or with --json")
+        _explain_skill(item, person(app, as_json=as_json), as_json=as_json)
+        return
     given = None if params is None else parse_json_object(params, "--params")
     context = person(app, as_json=as_json)
     explanation = anyio.run(_explain, ExplainRequest(item, given), app, context)
@@ -254,6 +262,23 @@ def explain(
     else:
         _print(explanation, signers_in_words(context))
     if explanation.refusal is not None:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _explain_skill(name: str, context: Context, *, as_json: bool) -> None:
+    from rye_mcp.cli.skill import print_explained
+    from rye_mcp.verbs.explain_skill import explain_skill
+
+    with close_ids(context.spaces):
+        found = explain_skill(name, context)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_explained(found, signers_in_words(context))
+    sys.stdout.flush()
+    if found.integrity.refusal is not None:
+        if not as_json:
+            report(found.integrity.refusal)
         raise typer.Exit(EXIT_FAILED)
 
 
