@@ -192,5 +192,5 @@ def test_a_word_behind_what_names_a_secret_is_one(words: list[str]) -> None:
     ],
     ids=" ".join,
 )
-def test_what_stands_for_a_secret_or_says_where_it_is_is_none(words: list[str]) -> None:
+def test_a_reference_to_a_secret_is_not_a_secret(words: list[str]) -> None:
     assert secret_among(words) is None
