@@ -151,6 +151,10 @@ def test_only_the_supervisor_starts_processes() -> None:
     assert [each.rpartition(" ")[2] for each in forks] == ["fork"], (
         "a text for interpreters that have a keeper"
     )
+    workers = found.pop("rye_mcp/nodes/sidecar.py")
+    assert [each.rpartition(" ")[2] for each in workers] == ["create_subprocess_exec"], (
+        "in the process of another program, on another machine: a worker"
+    )
     assert found.keys() == {"lilux/_supervisor.py"}, "nothing else may start processes"
 
 

@@ -33,12 +33,16 @@ __all__ = ["ExecutionResult", "Exit", "Node", "Outcome", "read_http", "read_lost
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where a run was: the engine by its name, the key of the node, and the run and receipt in its log."""
+    """Where a run was: the engine by its name, the key of the node, and the run and receipt in its log.
+
+    `queued_ms` is how long the call waited for a worker.
+    """
 
     engine: str
     key_id: str
     run_id: str | None = None
     receipt: str | None = None
+    queued_ms: float | None = None
 
     @property
     def in_words(self) -> str:
@@ -50,7 +54,7 @@ class Node:
         return {
             "engine": self.engine,
             "key_id": self.key_id,
-            **present(run_id=self.run_id, receipt=self.receipt),
+            **present(run_id=self.run_id, receipt=self.receipt, queued_ms=self.queued_ms),
         }
 
 
