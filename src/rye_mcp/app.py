@@ -33,10 +33,10 @@ from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
-    from rye_mcp.catalog.meaning import Meaning
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.executor.tree import OnCall, OpenInside, Program
+    from rye_mcp.language.meaning import Meaning
     from rye_mcp.nodes.engines import NodeEngines
 
 __all__ = [
@@ -311,7 +311,7 @@ class App:
     def catalog(self) -> Catalog:
         """Return the catalog, which the caller closes; it has not looked for changes yet."""
         from rye_mcp.catalog import Catalog
-        from rye_mcp.catalog.meaning import WordTable
+        from rye_mcp.language.meaning import WordTable
 
         cache, model = self.settings.cache, _path(self.settings.environment.get(MODEL_VARIABLE))
         return Catalog.open(
@@ -329,7 +329,7 @@ class App:
 
 
 def _sentence_model(directory: Path) -> Meaning:
-    from rye_mcp.sentence_model import SentenceModel
+    from rye_mcp.language.sentence_model import SentenceModel
 
     return SentenceModel.load(directory)
 
