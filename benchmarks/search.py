@@ -7,8 +7,9 @@ Rules:
 - Items are real files, with names, descriptions, parameters and code of words that are as unevenly common as
   those of a language; the words are the same in every run. So are the queries, of each kind many.
 - A first index is what a server has before its first search. Meanwhile an event loop answers pings, and the
-  slowest answer is what counts.
-- A change is a file that was written; how long it takes until a search finds it includes looking for it.
+  slowest answer is what counts. Beside it stands that of a process that does nothing else at that time.
+- A change is a file that was written. It counts from when the system tells of it, as a server is told, until
+  a sentence finds it.
 - Every answer is checked. A wrong one ends the benchmark with exit code 1. A target that is missed is only
   printed, unless `--strict` is given.
 - Figures mean little while the machine is busy with something else: that is said first.

@@ -38,7 +38,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "tests/attacks/mutations.toml"
 
 _SEALED: Final = (".ai/manifest.json", "src/rye_mcp/trust/sealed.py")
-_SEAL: Final = (sys.executable, "-m", "rye_mcp.trust.seal")
+_SEAL: Final = (sys.executable, "-m", "scripts.reference.seal")
 _BUILD: Final = ("make", "bytecode")
 _PYTEST: Final = ("-m", "pytest", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header")
 _FAILED: Final = re.compile(r"^[1-9][0-9]* failed\b.* in [0-9.]+s", re.MULTILINE)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from rye_mcp.catalog import Catalog
+from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.spaces import Spaces
 
 __all__ = ["Scene", "query_kinds"]
@@ -94,9 +95,17 @@ class Scene:
 
     def catalog(self) -> Catalog:
         """The catalog of this project."""
+        return Catalog.open(self._spaces, self.root / "cache")
+
+    def place(self, item_id: str) -> ItemPlace:
+        """Where a tool of the project is."""
+        [space] = (space for space in self._spaces.accessible() if space.name is SpaceName.PROJECT)
+        return ItemPlace(space, ItemType.TOOL, item_id, ".py")
+
+    @property
+    def _spaces(self) -> Spaces:
         system = self.root / "system/.ai"
-        spaces = Spaces.locate(self.root / "project", user=self.root / "home", system=system)
-        return Catalog.open(spaces, self.root / "cache")
+        return Spaces.locate(self.root / "project", user=self.root / "home", system=system)
 
     def write(self, number: int, remark: str = "") -> str:
         """Write one tool, with a remark in its description; its item id."""

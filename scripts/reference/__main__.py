@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from rye_mcp.trust import seal
+from scripts.reference import seal
 from scripts.reference.pages import ROOT, stale
 
 __all__ = ["main"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rye_mcp.metadata import PYTHON_NAMES
-from rye_mcp.metadata._fields import DEFAULT_VERSION, EXAMPLES_FORM, FIELDS, OF_TOOLS, TOOL_TYPES
+from rye_mcp.metadata._fields import DEFAULT_VERSION, FIELDS, OF_TOOLS, TOOL_TYPES
 from rye_mcp.metadata._forms import MAX_TEXT
+from rye_mcp.metadata._reading import EXAMPLES_FORM
 from scripts.reference.tables import cell, code, explained, table
 
 __all__ = ["MEANINGS", "PARTS"]

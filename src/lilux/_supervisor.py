@@ -14,20 +14,22 @@ import errno
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
+import sysconfig
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from lilux import _loops
 from lilux import _protocol as protocol
-from lilux._binary import REINSTALL, check_greeting, find_lilux_proc, stranger
 from lilux._connection import (
     LOOK_EVERY_S,
     OUTPUT_CREDIT,
@@ -43,10 +45,20 @@ from lilux._connection import (
     Run,
 )
 from lilux._frames import PAYLOAD_LIMIT, to_json
+from lilux._protocol import PROTOCOL, Hello
 from lilux._waiting import Waiting
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
-__all__ = ["Supervisor", "execute", "find_lilux_proc", "spawn", "supervisor"]
+__all__ = [
+    "REINSTALL",
+    "Supervisor",
+    "check_greeting",
+    "execute",
+    "find_lilux_proc",
+    "spawn",
+    "stranger",
+    "supervisor",
+]
 
 GREETING_LIMIT_S: Final = 10.0
 """How long a supervisor may take to say hello."""
@@ -433,3 +445,48 @@ def _forget_all() -> None:
 
 atexit.register(_close_all)
 os.register_at_fork(after_in_child=_forget_all)
+
+
+# --- the program ---
+# Find `lilux-proc`, and check that it is the one that belongs to this package.
+#
+# It is looked for beside the running interpreter first, then on PATH: a graphical client starts the server
+# with a bare PATH, and another version on PATH must not win. Every look is a new one. What is not ours is a
+# ConfigurationError that says where it stands, what was expected and found, and what to do.
+
+
+REINSTALL: Final = "reinstall rye-mcp in this environment (`pip install --force-reinstall rye-mcp`)"
+
+
+def find_lilux_proc() -> str:
+    """The `lilux-proc` of this environment, else the one on PATH."""
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which("lilux-proc", path=scripts) or shutil.which("lilux-proc")
+    if not found:
+        raise ConfigurationError(f"lilux-proc binary not found on PATH or in {scripts}: {REINSTALL}")
+    return str(Path(found).absolute())
+
+
+def check_greeting(path: str, hello: Hello, version: str | None = None) -> None:
+    """The supervisor speaks our protocol and has our version (or this one)."""
+    version = version or _own_version() or hello.version
+    if (hello.protocol, hello.version) != (PROTOCOL, version):
+        raise ConfigurationError(
+            f"expected lilux-proc {version} (protocol {PROTOCOL}) at {path}, "
+            f"found {hello.version} (protocol {hello.protocol}); {REINSTALL}"
+        )
+
+
+def stranger(path: str, found: str) -> ConfigurationError:
+    """The error for a program that did not greet at all."""
+    return ConfigurationError(f"expected a greeting of {path}, found: {found}; {REINSTALL}")
+
+
+def _own_version() -> str | None:
+    """The version that this package was installed as; None when it runs from its sources."""
+    from importlib import metadata  # slow to import, and not needed before the first run
+
+    try:
+        return metadata.version("rye-mcp")
+    except metadata.PackageNotFoundError:
+        return None

@@ -53,7 +53,7 @@ def take_on(call: dict[str, Any]) -> None:
         os.close(null)
     set_environment({**STARTED, **env})
     time.tzset()
-    if "LC_ALL" in env or "LC_CTYPE" in env or "LANG" in env:
+    if any(env.get(name) != GIVEN.get(name) for name in FOR_THE_LOCALE):
         set_locale()
     if call["cwd"] is not None:
         enter(text_of(call["cwd"]))
@@ -190,11 +190,21 @@ class Zygote:
     def __init__(self, preload: list[str], scripts: list[str]) -> None:
         import _socket
         import ctypes
+        import fcntl
         import importlib
 
+        self.duplicate = fcntl.fcntl, fcntl.F_DUPFD_CLOEXEC
         self.ctypes = ctypes
         self.libc = ctypes.PyDLL(None, use_errno=True)
         self.libc.syscall.argtypes = [ctypes.c_long] * 6
+        self.syscall, self.prctl = self.libc.syscall, self.libc.prctl
+        api = ctypes.pythonapi
+        self.before, self.in_parent, self.in_child = (
+            api.PyOS_BeforeFork,
+            api.PyOS_AfterFork_Parent,
+            api.PyOS_AfterFork_Child,
+        )
+        self.number = CLONE[os.uname().machine]
         self.control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CALL)
         self.scope = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
         self.space = _socket.CMSG_SPACE(32 * 4)
@@ -210,16 +220,18 @@ class Zygote:
         for source in scripts:
             text = source.encode()
             KNOWN[text] = compile(text, PLACEHOLDER, "exec", dont_inherit=True)
-        self.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        open_streams()  # like those of every call, they are pipes
+        self.modules = {*sys.modules}
+        self.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         require_one_thread()
 
     def place_of_tid(self) -> int:
         """Where the C library keeps the number of its thread, which a fork has to change."""
         address = self.ctypes.c_void_p()
         failed = self.libc.prctl(PR_GET_TID_ADDRESS, self.ctypes.byref(address), 0, 0, 0)
-        import threading
+        import _thread  # `threading` would have work to do in each fork
 
-        if failed or self.ctypes.c_int.from_address(address.value or 0).value != threading.get_native_id():
+        if failed or self.ctypes.c_int.from_address(address.value or 0).value != _thread.get_native_id():
             sys.exit(
                 "lilux: expected a C library that keeps the number of a thread where the kernel clears it"
             )
@@ -256,6 +268,7 @@ class Zygote:
         """Tell the keeper who was forked, and how much memory this takes."""
         if self.forks % MEASURE_EVERY == 0:
             self.memory = memory_kb()
+            self.arrived = json.dumps({"pid": None, "memory_kb": self.memory}).encode()
         self.control.send(json.dumps({"pid": pid, "memory_kb": self.memory}).encode())
 
     def fork(self, order: dict[str, Any], passed: list[int]) -> int:
@@ -263,15 +276,14 @@ class Zygote:
         require_one_thread()
         if order["in_cell"]:
             self.enter(passed[-3], "pid")
-        api, number = self.ctypes.pythonapi, CLONE[os.uname().machine]
         flags = CLONE_PARENT | CLONE_SETTID | 17  # SIGCHLD
-        fourth, fifth = (0, self.tid) if number == CLONE["aarch64"] else (self.tid, 0)
-        api.PyOS_BeforeFork()
-        pid: int = self.libc.syscall(number, flags, 0, 0, fourth, fifth)
+        fourth, fifth = (0, self.tid) if self.number == CLONE["aarch64"] else (self.tid, 0)
+        self.before()
+        pid: int = self.syscall(self.number, flags, 0, 0, fourth, fifth)
         if pid:
-            api.PyOS_AfterFork_Parent()
+            self.in_parent()
         else:
-            api.PyOS_AfterFork_Child()
+            self.in_child()
         if pid < 0:
             raise OSError(self.ctypes.get_errno(), "clone")
         return pid
@@ -290,14 +302,13 @@ class Zygote:
             self.give_up(order["keep"])
         os.umask(self.umask)
         self.place(order["places"], passed)
-        self.libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        self.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         renew_randomness()
-        open_streams()
 
     def give_up(self, keep: int) -> None:
         """Keep these capabilities and no others, also for whatever is executed."""
         for number in range(64):
-            if not keep >> number & 1 and self.libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
+            if not keep >> number & 1 and self.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
                 break
         word = self.ctypes.c_uint32
         header = (word * 2)(0x20080522, 0)
@@ -307,10 +318,9 @@ class Zygote:
 
     def place(self, places: list[int], passed: list[int]) -> None:
         """Put each descriptor at its number, tell the keeper, and close all others."""
-        import fcntl
-
-        moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in passed[: len(places)]]
-        control = fcntl.fcntl(CALL, fcntl.F_DUPFD_CLOEXEC, 64)
+        duplicate, above = self.duplicate
+        moved = [duplicate(descriptor, above, 64) for descriptor in passed[: len(places)]]
+        control = duplicate(CALL, above, 64)
         for place, descriptor in zip(places, moved):  # noqa: B905 - not before 3.10
             os.dup2(descriptor, place)
         low = 0
@@ -318,10 +328,9 @@ class Zygote:
             if low < place:  # an empty range would be taken for an endless one
                 os.closerange(low, place)
             low = place + 1
-        word = json.dumps({"pid": None, "memory_kb": self.memory}).encode()
         self.control.detach()
-        os.write(control, word)
-        self.libc.syscall(436, low, 0xFFFFFFFF, 0, 0, 0)  # close_range
+        os.write(control, self.arrived)
+        self.syscall(436, low, 0xFFFFFFFF, 0, 0, 0)  # close_range
 
 
 def require_one_thread() -> None:
@@ -427,6 +436,8 @@ def exit_code(error: SystemExit) -> int:
 
 # --- what to do -----------------------------------------------------------------
 
+FOR_THE_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG", "LOCPATH")
+"""Variables that say which locale an interpreter has, in which it starts."""
 GIVEN = environment()
 COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
 STARTED = {name: value for name, value in os.environ.items() if name != "LC_CTYPE" or COERCED is None}
@@ -441,8 +452,8 @@ if sys.argv[2] == "call":
 else:
     zygote = Zygote(**json.loads(sys.argv[3]))
     zygote.serve()
+    modules = zygote.modules
     del zygote
-    modules = {*sys.modules}
     take_on(read_call())
     try:
         run(sys.argv[0])

@@ -19,6 +19,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -86,10 +87,11 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
 
     It is done even in a call that was given up if it is `shielded`: for what a call has to leave behind.
     """
-    done: list[Answer] = []
-    with CancelScope(shield=shielded):
-        done.append(await to_thread.run_sync(work, limiter=_turns_here().file_hands))
-    return done[0]
+    done = partial(to_thread.run_sync, work, limiter=_turns_here().file_hands)
+    if not shielded:
+        return await done()
+    with CancelScope(shield=True):
+        return await done()
 
 
 @asynccontextmanager

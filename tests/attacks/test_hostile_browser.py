@@ -94,7 +94,7 @@ def test_a_form_without_an_origin_or_without_its_token_changes_nothing(
 def test_a_name_that_was_led_to_this_machine_opens_nothing(
     page: RunningPage, browser: httpx.Client, host: str
 ) -> None:
-    for path in ("/runs", "/", "/script.js"):
+    for path in ("/runs", "/", "/icon.svg"):
         assert browser.get(path, headers={"host": host}).status_code in (400, 421)
 
 

@@ -18,10 +18,10 @@ from mcp import Client
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import MAX_TEXT
 from rye_mcp.catalog._space_index import GROUP
-from rye_mcp.catalog.query import parse
 from rye_mcp.items import MAX_ITEM_BYTES, ItemType, SpaceName
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer
+from rye_mcp.queries import parse
 from rye_mcp.verbs.git_objects import last_commits
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.git_world import WHO, git
@@ -54,11 +54,10 @@ def test_of_an_item_little_is_indexed(world: World) -> None:
         assert ids(catalog, world, "long000100") == ["texts/long"]
 
 
-def test_of_a_space_so_much_is_indexed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._space_index.MAX_WORDS", 1000)
+def test_of_a_space_so_much_is_indexed(world: World) -> None:
     for name in "abcdefghijklmnopqrstuvwxyz":
         put_text(world, f"text{name}", 400, "needle")
-    with Catalog.open(agent(world).spaces, world.root / "cache") as catalog:
+    with Catalog.open(agent(world).spaces, world.root / "cache", max_words=1000) as catalog:
         catalog.refresh()
         query = SearchQuery(parse("needle"), item_types=(ItemType.KNOWLEDGE,), limit=100)
         assert 1 <= catalog.search(query).total <= GROUP, "as many as are looked at together"

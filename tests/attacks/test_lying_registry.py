@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.sharing.artifact import MAX_MANIFEST_BYTES
-from tests.http_server import Connection, Request, serve
+from tests.http_server import Connection, Request, authority, serve, server_tls
+from tests.people import Person
 from tests.registry_world import Fault, Member, RegistryServer, author_in, member_in, registry
 
 
@@ -294,3 +297,47 @@ async def test_a_password_is_sent_to_no_service_without_tls(alice: Member, bob: 
         there.faults.append(challenges)
         with_password(bob, there.host)
         await nothing_is_written(bob, "registry_failed", lambda: bob.pull(there.reference()))
+
+
+HOST = socket.gethostname()
+"""A name of this machine that is not taken for loopback."""
+
+
+def is_known(name: str) -> bool:
+    """Whether a name leads to an address."""
+    try:
+        return bool(socket.gethostbyname(name))
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not is_known(HOST), reason="the name of this machine leads nowhere")
+async def test_a_sync_speaks_without_tls_to_the_registry_that_was_named_and_to_no_other(
+    tmp_path: Path,
+) -> None:
+    author = author_in(tmp_path / "alice")
+    bob = Person("bob", tmp_path / "bob")
+    project = bob.begin(tmp_path / "bobs")
+    certificates = tmp_path / "authority.pem"
+    authority().cert_pem.write_to_path(certificates)
+    plain, safe = RegistryServer(), RegistryServer()
+    plain.put(*author.shared())
+    safe.put(*author.shared("demo/bye"))
+
+    async def rye(*arguments: str) -> str:
+        trusted = {"SSL_CERT_FILE": str(certificates)}
+        return (await anyio.to_thread.run_sync(lambda: bob.rye(*arguments, cwd=project, **trusted))).shown
+
+    address = socket.gethostbyname(HOST)
+    async with (
+        serve(plain.answer, host=address) as first,
+        serve(safe.answer, host=address, tls=server_tls(HOST)) as second,
+    ):
+        await rye("pull", f"{HOST}:{first.port}/team/tools:1", "--insecure")
+        await rye("pull", f"{HOST}:{second.port}/team/tools:1")
+        for name in ("hello", "bye"):
+            (project / f".ai/tools/demo/{name}.py").unlink()
+        asked = len(second.requests)
+        shown = await rye("sync", "--insecure", f"{HOST}:{first.port}")
+        assert shown.count("wrote   tools/demo/") == 2
+        assert len(second.requests) > asked

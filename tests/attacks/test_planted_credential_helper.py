@@ -9,6 +9,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.sharing.credentials import DockerCredentials
+from rye_mcp.sharing.programs import allowed_path
 from tests.registry_world import member_in
 from tests.verb_world import app_of
 
@@ -47,7 +48,7 @@ async def test_a_helper_of_a_project_is_not_started(
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("where", ["project", "relative", "here"])
+@pytest.mark.parametrize("where", ["project", "relative", "here", "linked directory", "linked"])
 async def test_a_helper_of_the_user_starts_nothing_of_a_project(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,10 +66,24 @@ async def test_a_helper_of_the_user_starts_nothing_of_a_project(
     (home / ".docker").mkdir(parents=True)
     (home / ".docker/config.json").write_text(json.dumps({"credsStore": "test"}))
     monkeypatch.chdir(clone)
-    first = {"project": f"{clone}/bin:", "relative": "bin:", "here": ""}[where]
+    links = tmp_path / "links"
+    if where == "linked":
+        links.mkdir()
+        (links / "gpg").symlink_to(clone / "bin/gpg")
+    elif where == "linked directory":
+        links.symlink_to(clone / "bin")
+    first = {"project": f"{clone}/bin:", "relative": "bin:", "here": ""}.get(where, f"{links}:")
     why_not = app_of(member_in(tmp_path / "bob").world).trust.directories.why_not
     environment = {"HOME": str(home), "PATH": f"{first}{mine}:/usr/bin:/bin"}
     found = await DockerCredentials(environment, why_not).of(HOST)
     assert found is not None
     assert found.user == "alice"
     assert not canary.exists()
+
+
+def test_the_path_has_the_directories_that_were_looked_at(tmp_path: Path) -> None:
+    """A link could lead elsewhere once it was looked at."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    found = allowed_path({"PATH": f"{tmp_path}/link:{tmp_path}/mine:{tmp_path}/none"}, lambda _: None)
+    assert found == str(tmp_path / "mine")

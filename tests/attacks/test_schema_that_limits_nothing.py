@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lilux.schemas.vocabulary import unknown_keywords
+from lilux.schemas.schema_validator import unknown_keywords
 from rye_mcp.items import ItemType
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
@@ -58,7 +58,7 @@ config_schema:
 
 @pytest.mark.parametrize("by", [person, agent], ids=["a person", "an agent"])
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_whoever_signs_it_is_told(tmp_path: Path, schema: str, by: By) -> None:
+def test_its_signer_is_told(tmp_path: Path, schema: str, by: By) -> None:
     content, expected = SCHEMAS[schema]
     assert _warnings(tmp_path, TOOL + content, by) == [expected]
 

@@ -11,11 +11,11 @@ import pytest
 
 from rye_mcp.executor import PrimitiveExecutor
 from rye_mcp.items import SYSTEM_MANIFEST_NAME, ItemFile, ItemType, Space, SpaceName
-from rye_mcp.trust import seal
 from rye_mcp.trust.manifest import render_manifest
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.sign import sign_content, sign_item
 from rye_mcp.trust.verify import Trust
+from scripts.reference import seal
 from tests.trust_world import NOW, World, refused, stopped
 
 pytestmark = pytest.mark.both_loops
@@ -87,7 +87,7 @@ def test_without_a_manifest_there_is_no_system_space(scene: Scene) -> None:
     stopped(scene.world, "not_in_manifest", scene.file(), trust=scene.trust())
 
 
-def test_a_manifest_that_is_a_link_is_none(scene: Scene) -> None:
+def test_a_manifest_that_is_a_link_does_not_count(scene: Scene) -> None:
     manifest = scene.root / SYSTEM_MANIFEST_NAME
     manifest.rename(scene.root / "elsewhere")
     manifest.symlink_to("elsewhere")

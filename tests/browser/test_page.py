@@ -82,6 +82,23 @@ def test_the_secret_is_gone_from_the_address_and_no_script_reads_the_cookie(page
     assert page.evaluate("document.cookie") == ""
 
 
+def test_the_first_view_takes_two_requests(browser: Browser, house: House) -> None:
+    with started(house.person, house.project) as running:
+        made = browser.new_context()
+        page = made.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(f"{request.resource_type} {request.url}"))
+        page.goto(f"{running.address}/#{running.secret}")
+        page.get_by_role("region", name="Runs that are over").wait_for()
+        kinds = ("document", "xhr", "fetch", "script", "stylesheet")
+        needed = [each for each in asked if each.startswith(kinds)]
+        assert needed[:2] == [f"document {running.address}/", f"xhr {running.address}/session"]
+        assert page.url == f"{running.address}/runs"
+        page.reload()
+        page.get_by_role("region", name="Runs that are over").wait_for()
+        made.close()
+
+
 def test_every_view_is_reached_by_its_link(page: Page) -> None:
     page.goto("/runs")
     for name in ("Items", "Trust", "Questions", "Health", "Runs"):

@@ -23,7 +23,7 @@ OMISSIONS = {
     "shared memory": ('            self.enter(passed[-1], "ipc")\n', ""),
     "processes": ('            self.enter(passed[-3], "pid")\n', "            pass\n"),
     "capabilities": ('            self.give_up(order["keep"])\n', ""),
-    "the bounding set": ("self.libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0", "True"),
+    "the bounding set": ("self.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0", "True"),
 }
 """What a zygote with a module that was tampered with may leave out."""
 
@@ -54,7 +54,7 @@ def refused(client: Client, waiter: str, **fields: Any) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("omitted", OMISSIONS)
-def test_who_has_not_entered_the_cell_whole_is_not_parked(client: Client, omitted: str) -> None:
+def test_a_process_that_has_not_entered_the_cell_whole_is_not_parked(client: Client, omitted: str) -> None:
     code, message = refused(client, tampered(*OMISSIONS[omitted]), **CELL)
     assert code == "zygote_failed"
     assert "Operation not permitted" in message or "arrival" in message

@@ -12,7 +12,7 @@ from anyio import from_thread, to_thread
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 
 MANY = 1_500
@@ -61,6 +61,23 @@ async def test_many_files_are_all_found_whether_the_process(
     assert [page.hits[0].item_id for page in ends] == ["many0/t0000", f"many{(MANY - 1) % 7}/t{MANY - 1:04}"]
     assert told[-1] == (MANY, MANY)
     assert journal.read_text(encoding="utf-8").splitlines() == ["begun"]
+
+
+@pytest.mark.thorough
+async def test_a_change_is_found_in_a_space_that_is_too_large(shelf: Shelf, tmp_path: Path) -> None:
+    """What does not fit is found by its id until it changes: there is room left for that."""
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache", max_words=2_000) as catalog:
+        await to_thread.run_sync(catalog.refresh)
+        indexed = total(catalog)
+        assert 0 < indexed < MANY
+        last = f"many{(MANY - 1) % 7}/t{MANY - 1:04}"
+        assert total(catalog, f"word{MANY - 1}") == 0
+        before = shelf.ground.space("project").joinpath(f"tools/{last}.py").read_bytes()
+        shelf.put(last, tool("last", "shared novelty"))
+        catalog.refresh()
+        assert total(catalog, "novelty") == 1
+        assert total(catalog) == indexed + 1
+    shelf.put(last, before)
 
 
 @pytest.mark.thorough

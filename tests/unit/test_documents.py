@@ -142,9 +142,11 @@ def _pinned_for_node() -> Iterator[str]:
             for part in ("chain", "configuration", "environment", "job", "lock")
         ),
         ("rye_mcp/inside", "inside", "# Calls inside of calls"),
+        ("rye_mcp/language", "search", "## Words"),
         ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
         ("rye_mcp/metadata", "items", "## Metadata"),
         ("rye_mcp/primitives", "bridge", ""),
+        ("rye_mcp/queries", "search", "## The query language"),
         ("rye_mcp/runs", "execution", "## Results, the run log and kept output"),
         ("rye_mcp/scripts", "command-line", "## Scripts"),
         ("rye_mcp/sharing", "sharing", "## Modules"),
@@ -198,6 +200,30 @@ def test_the_walks_of_the_map_name_modules_that_are_there() -> None:
             if not _is_there(name) and not _is_there(f"{package}.{name}"):
                 missing.append(name)
     assert missing == []
+
+
+WHERE = ROOT / "docs/architecture/where-to-change.md"
+
+
+def test_the_page_of_places_names_files_that_have_the_names_beside_them() -> None:
+    rows = re.findall(
+        r"^\| [^|]+ \| ([^|]*`[^|]*) \|([^|]*)\|$", WHERE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(rows) > 30
+    assert [problem for row in rows for problem in _missing_in(*row)] == []
+
+
+def _missing_in(file: str, names: str) -> Iterator[str]:
+    place = None
+    for path in re.findall(r"`([^`]+)`", file):
+        place = next((at for base in ("src/rye_mcp", "") if (at := ROOT / base / path).exists()), None)
+        if place is None:
+            yield path
+    if place is not None and place.is_file():
+        source = place.read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            if not re.search(rf"^ *(?:async )?(?:def|class) {name}\b|^{name}: ", source, re.MULTILINE):
+                yield f"{path}: {name}"
 
 
 def _is_there(module: str) -> bool:

@@ -82,7 +82,7 @@ impl Pool {
         Ok(key)
     }
 
-    /// Somebody who has not been dismissed.
+    /// A keeper that was not dismissed.
     pub fn get(&self, key: Key) -> Option<&Keeper> {
         self.keepers.get(&key)
     }

@@ -42,7 +42,7 @@ pub fn is_alive(pid: i64) -> Result<bool, RequestError> {
     Ok(living(checked(pid)?)?.is_some())
 }
 
-/// A handle on a process that has not ended. /proc would not do: it may hide who is not ours, and it shows a process
+/// A handle on a process that has not ended. /proc would not do: it may hide other users' processes, and it shows a process
 /// whose first thread has ended as a zombie, however alive the others are.
 fn living(pid: Pid) -> Result<Option<ProcessHandle>, RequestError> {
     match ProcessHandle::open(pid) {
@@ -108,7 +108,7 @@ impl Target {
         living.filter(|handle| Process::read(handle.pid).as_ref().is_some_and(same)).collect()
     }
 
-    /// Everybody gets it once, whoever is forked between being listed and its parent's end included.
+    /// Every process gets it once, also one that is forked between the listing and its parent's end.
     fn signal(&self, signal: Signal) -> Result<(), RequestError> {
         send(&self.handle, signal)?;
         let mut told = vec![self.handle.pid];

@@ -174,7 +174,7 @@ fn is_gone(flags: EventFlags) -> bool {
     flags.intersects(EventFlags::ERR | EventFlags::HUP) && Guard::ClientEndOfFile.is_on()
 }
 
-/// One line for whoever reads our standard error.
+/// One line on our standard error.
 pub fn complain(name: &str, error: &Fatal) {
     // Nobody may be listening, and there is no other way to say it.
     let _ = writeln!(std::io::stderr(), "{name}: {error}");

@@ -138,7 +138,7 @@ impl Guard {
         !off.split(',').any(|name| name == self.name())
     }
 
-    /// The environment of a process of ours that is started anew: nothing, but for what is switched off.
+    /// The environment of our own processes: empty, except for the switches.
     pub fn environment() -> Option<std::ffi::CString> {
         let off = std::env::var(VARIABLE).ok()?;
         std::ffi::CString::new(format!("{VARIABLE}={off}")).ok()
@@ -152,7 +152,7 @@ impl Guard {
         true
     }
 
-    /// The environment of a process of ours that is started anew: nothing.
+    /// The environment of our own processes: empty.
     pub const fn environment() -> Option<std::ffi::CString> {
         None
     }

@@ -1,7 +1,7 @@
 """Ask over HTTP: one request and its answer, or a stream of server-sent events.
 
 What the network did is a result, whatever it was: an HttpResult with an `error` and a stable `error_code`
-(`lilux._http.failures` lists them). What the caller did wrong is a ConfigurationError, before anything is
+(`lilux._http.exchange` lists them). What the caller did wrong is a ConfigurationError, before anything is
 sent. No `error` and no `repr` holds a token, a key, the value of a configured header, a part of the URL that
 came from a variable, or one of four characters or more that stands in the body.
 
@@ -35,8 +35,7 @@ from lilux._http.address import AddressGuard
 from lilux._http.body import Encoding
 from lilux._http.clients import Clients
 from lilux._http.events import Fanout, ReturnSink, ServerSentEvent, Sink
-from lilux._http.exchange import Exchange, is_success
-from lilux._http.failures import ERROR_CODES, FAILURES, failure_of, redact
+from lilux._http.exchange import ERROR_CODES, FAILURES, Exchange, failure_of, is_success, redact
 from lilux._http.retry import Clock, RetryPolicy, SystemClock, delay_after_failure, delay_after_status
 from lilux._http.spec import CONFIG_KEYS, HttpSpec, render
 

@@ -179,7 +179,7 @@ class SubprocessPrimitive:
     async def converse(self, spec: ProcessSpec, on_begun: OnBegun) -> SubprocessResult:
         """Run this to its end, and talk with it meanwhile: `on_begun` gets the `Dialogue` to do so by.
 
-        `on_output` of the spec gets every byte; nothing is left out, as the program waits for who listens.
+        `on_output` of the spec gets every byte; nothing is left out: the program waits for the listener.
         """
         if spec.on_output is None or spec.input is not None:
             raise ConfigurationError("expected on_output and no input, found otherwise", field="on_output")

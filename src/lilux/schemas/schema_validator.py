@@ -30,6 +30,7 @@ __all__ = [
     "apply_defaults",
     "examine",
     "is_quick",
+    "unknown_keywords",
     "validate_parameters",
 ]
 
@@ -290,3 +291,39 @@ def _next(
     for sub in inside(schema):
         inner = resolver.in_subresource(compiled.specification.create_resource(sub.schema))
         yield from ((sub.schema, inner, item, (*path, *way)) for way, item in sub.values(value))
+
+
+# --- misspelt keywords ---
+# A validator ignores every name that it does not know, so a misspelt keyword refuses nothing. Known are the
+# keywords of Draft 2020-12 and of earlier drafts, back to Draft 4. Names that begin with `x-` are for
+# programs.
+
+_KEYWORDS: Final = frozenset(
+    [
+        *("$schema", "$id", "$ref", "$anchor", "$comment", "$defs", "$vocabulary", "id"),
+        *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"),
+        *("definitions", "dependencies", "dependentSchemas", "dependentRequired", "propertyNames"),
+        *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+        *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
+        *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+        *("type", "enum", "const", "format", "pattern", "required"),
+        *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
+        *("minContains", "maxContains", "minProperties", "maxProperties"),
+        *("contentEncoding", "contentMediaType", "contentSchema"),
+        *("title", "description", "default", "deprecated", "readOnly", "writeOnly", "examples"),
+    ]
+)
+
+_FOR_PROGRAMS: Final = "x-"
+
+
+def unknown_keywords(schema: Any) -> Iterator[str]:
+    """The places, as JSON pointers, of names in a schema that no draft defines."""
+    pending: list[tuple[Path, Any]] = [((), schema)]
+    while pending:
+        path, found = pending.pop()
+        if isinstance(found, dict):
+            unknown = (name for name in found if name not in _KEYWORDS and not name.startswith(_FOR_PROGRAMS))
+            yield from (pointer((*path, name)) for name in unknown)
+            pending += reversed([((*path, *each.path), each.schema) for each in inside(found)])

@@ -26,7 +26,7 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.bridge.definitions import Definition
-    from rye_mcp.executor.job.bounds import Bounds
+    from rye_mcp.executor.job.confinement import Bounds
     from rye_mcp.trust.directories import Directories
 
 __all__ = ["IDLE_S", "MAX_CONNECTIONS", "Pool", "offered_by"]

@@ -17,22 +17,32 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from lilux._dataclasses import dataclass
+from lilux._json import find_issues, is_finite
+from lilux.schemas import validate_parameters
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.bridge.servers import BridgeError, Server, require_variables
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.enforcement import Enforcement
+from rye_mcp.executor.job.outcomes import Exit, Outcome
+from rye_mcp.marks import without_marks, without_our_addresses
 from rye_mcp.permissions import Host
-from rye_mcp.visible import visible
+from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
     from lilux.primitives.subprocess import Spool
     from rye_mcp.bridge.connection import Connection, Progress
     from rye_mcp.bridge.pool import Pool
     from rye_mcp.executor.job.in_process import InProcessCall
     from rye_mcp.executor.job.jobs import Show, Watch
-    from rye_mcp.executor.job.outcomes import Outcome
 
-__all__ = ["McpClientPrimitive", "McpJob"]
+__all__ = [
+    "McpClientPrimitive",
+    "McpJob",
+    "read_answer",
+    "read_failure",
+]
 
 _SHOWN_CHARACTERS: Final = 2000
 _UNCONFINED: Final = "its items leave unsaid what the server may do, or the policy lifts it"
@@ -98,7 +108,6 @@ class McpJob:
 
     async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Call it."""
-        from rye_mcp.bridge.results import read_answer, read_failure
 
         begun = time.perf_counter()
 
@@ -204,3 +213,77 @@ def _text(config: Mapping[str, Any], key: str) -> str:
         what = f"config.{key}: expected text, found {type(value).__name__}"
         raise RyeError("invalid_item", what, field=f"config.{key}")
     return value
+
+
+# --- results ---
+# The answer of another server, as the outcome of a run.
+#
+# The data of a success is `content` and `structuredContent`, as they are; nothing in them speaks in the
+# name of rye-mcp. An answer that says `isError`, does not fit the approved output schema, or has a number
+# that JSON cannot hold, is a failure.
+
+
+KIND: Final = "mcp"
+"""The kind of exit of such a run."""
+
+_FROM: Final[Mapping[str, Any]] = {"data_from": "mcp"}
+
+
+def read_answer(
+    answer: CallToolResult, schema: Mapping[str, Any] | None, duration_ms: float, *, server: str
+) -> Outcome:
+    """Read the answer to a call; `schema` is the output schema that was approved."""
+    if problem := _not_finite(answer):
+        what = f"expected an answer of the server {visible(server)} that JSON can hold, found: {problem}"
+        return _failed(None, what, duration_ms)
+    said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    data: dict[str, Any] = {name: said[name] for name in ("content", "structuredContent") if name in said}
+    data["content"] = [without_our_addresses(without_marks(block)) for block in data.get("content", ())]
+    if answer.is_error:
+        return _failed(
+            data, _text_of(data) or "the server says that it failed, and nothing else", duration_ms
+        )
+    if schema is not None and (problem := _misfit(data.get("structuredContent"), schema)):
+        what = (
+            f"expected output of the server {visible(server)} that fits its output schema, found: {problem}"
+        )
+        return _failed(data, what, duration_ms)
+    return Outcome(True, data, Exit(KIND), duration_ms, metadata=_FROM)
+
+
+def read_failure(error: BridgeError, duration_ms: float) -> Outcome:
+    """Return the outcome of a call that was not answered."""
+    kind = {"timeout": "timeout", "spawn_failed": "spawn_failed", "lost": "lost"}.get(error.code, KIND)
+    return Outcome(
+        False,
+        error.data,
+        Exit(kind),
+        duration_ms,
+        code=error.code,
+        error=error.message,
+        hint=error.hint,
+        denied=error.denied,
+        metadata={"data_from": "none", **({"said": list(error.lines)} if error.lines else {})},
+    )
+
+
+def _failed(data: Any, error: str, duration_ms: float) -> Outcome:
+    return Outcome(False, data, Exit(KIND), duration_ms, code="tool_failed", error=error, metadata=_FROM)
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    texts = [block["text"] for block in data.get("content", ()) if block.get("type") == "text"]
+    return visible_lines("\n".join(texts).strip()[:_SHOWN_CHARACTERS])[:_SHOWN_CHARACTERS]
+
+
+def _not_finite(answer: CallToolResult) -> str | None:
+    """Where the first number is that is NaN or beyond a double; the parser of the SDK lets both pass."""
+    said = answer.model_dump(by_alias=True, exclude_none=True)
+    return None if is_finite(said) else visible(str(find_issues(said)[0]))
+
+
+def _misfit(structured: Any, schema: Mapping[str, Any]) -> str | None:
+    if structured is None:
+        return "no structured content"
+    errors = validate_parameters(structured, schema).errors
+    return "; ".join(map(str, errors))[:_SHOWN_CHARACTERS] or None

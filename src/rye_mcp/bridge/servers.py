@@ -20,7 +20,7 @@ from rye_mcp.permissions import DEFAULT_PORT, UNCONFINED, Permissions, sentence
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.job.bounds import Bounds
+    from rye_mcp.executor.job.confinement import Bounds
     from rye_mcp.permissions.denials import Denial
     from rye_mcp.trust.directories import Directories
 

@@ -360,7 +360,7 @@ class _Input:
         self._program.say(text.encode() + b"\n")
 
     async def aclose(self) -> None:
-        """Nothing: the program is ended by who started it."""
+        """Do nothing: the caller that started the program ends it."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -25,8 +25,7 @@ from rye_mcp.cli._printing import warn
 from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import behind_shims
-from rye_mcp.executor.job.bounds import Bounds
-from rye_mcp.executor.job.confinement import Confinement, Rights
+from rye_mcp.executor.job.confinement import Bounds, Confinement, Rights
 from rye_mcp.items import SpaceName
 from rye_mcp.permissions import effective
 from rye_mcp.trust.scope import SignerKind

@@ -19,7 +19,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.executor.results import ExecutionResult
     from rye_mcp.verbs.execute import Instructions, Knowledge
 
@@ -27,6 +27,7 @@ __all__ = [
     "JSON_WANTED",
     "LONG_WORK",
     "Live",
+    "drawn",
     "print_facts",
     "print_json",
     "print_result",
@@ -205,7 +206,7 @@ class Live:
 
 
 def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, live: Live) -> None:
-    """Print what came of a call; what the tool printed itself was passed on already."""
+    """Print the result of a call; the output of the tool was passed on already."""
     from rye_mcp.executor.results import ExecutionResult
 
     if not isinstance(result, ExecutionResult):
@@ -242,3 +243,21 @@ def _print_text(text: str) -> None:
     """Print it for a person to see; a pipe gets it as it is."""
     shown = visible_lines(text) if sys.stdout.isatty() else text
     typer.echo(shown, nl=not text.endswith("\n"))
+
+
+Node = TypeVar("Node")
+
+
+def drawn(
+    nodes: Sequence[Node], below: Callable[[Node], Sequence[Node]], words: Callable[[Node], str]
+) -> Iterator[str]:
+    """The lines of some trees beside each other.
+
+    >>> list(drawn(["a", "b"], lambda node: ["c"] if node == "a" else [], str))
+    ['├─ a', '│  └─ c', '└─ b']
+    """
+    for node in nodes:
+        is_last = node is nodes[-1]
+        yield f"{'└─' if is_last else '├─'} {words(node)}"
+        for line in drawn(below(node), below, words):
+            yield f"{'   ' if is_last else '│  '}{line}"

@@ -9,9 +9,7 @@ import typer
 from rye_mcp.errors import RyeError
 from rye_mcp.trust.decisions import KeyState, KnownKey
 from rye_mcp.trust.key_words import scope_text, whose
-from rye_mcp.trust.scope import Origin, SignerKind
-from rye_mcp.trust.trust_store import AGENT_OWNER
-from rye_mcp.trust.verify import Signer
+from rye_mcp.trust.scope import AGENT_OWNER, Origin, Signer, SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.visible import visible
 

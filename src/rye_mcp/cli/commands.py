@@ -110,15 +110,13 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.items", "show", "Show an item, who signed it, and what it says.", RUN
         ),
         "explain": CommandPlace(
-            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what prevents it.", RUN
+            "rye_mcp.cli.items", "explain", "Show what would run a tool, and what prevents it.", RUN
         ),
         "run": CommandPlace(
             "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value.", RUN
         ),
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote.", RUN),
-        "kill": CommandPlace(
-            "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
-        ),
+        "kill": CommandPlace("rye_mcp.cli.run", "kill", "End a run that is going on, wherever it runs.", RUN),
         "ui": CommandPlace(
             "rye_mcp.cli.ui",
             "ui",

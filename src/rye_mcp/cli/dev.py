@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
     from rye_mcp.app import App
-    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.trust.drafts import Draft
     from rye_mcp.verbs.context import Context

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rye_mcp.cli._command_groups import EXIT_FAILED
 from rye_mcp.cli._options import (
     ItemArgument,
     JsonOption,
+    LockedTypeOption,
     ProjectOption,
     SpaceOption,
     TypeOption,
+    close_ids,
     open_app,
     person,
 )
-from rye_mcp.cli._printing import print_json, print_warnings, report, say
+from rye_mcp.cli._parameters import parse_json_object
+from rye_mcp.cli._printing import drawn, print_json, print_table, print_warnings, report, say
 from rye_mcp.cli._signers import signers_in_words
 from rye_mcp.errors import RyeError
 from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
-from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.verify import Signer
+from rye_mcp.secret_store import command_to_set
+from rye_mcp.trust.scope import Signer, SignerKind
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
 from rye_mcp.verbs.new import LANGUAGES, NewRequest, NewResult, new
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
+    from rye_mcp.app import App
     from rye_mcp.verbs.context import Context
+    from rye_mcp.verbs.explain import Explained, ExplainRequest, Explanation
     from rye_mcp.verbs.sign import SignResult
 
-__all__ = ["copy", "new_item", "schema", "show"]
+__all__ = ["copy", "explain", "new_item", "schema", "show"]
 
 
 def new_item(
@@ -209,3 +216,122 @@ def schema(
 
 def _spelled(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
+
+
+# --- rye explain ---
+# `rye explain`: what would run a tool: its chain with spaces, signers and lock, as text, JSON or a picture.
+#
+# Nothing runs. The exit code is 1 if a call would be refused. The same explanation gives the same picture.
+# Of a skill, it tells the signer, the files, what to look at, the tools of its scripts, and the copies.
+
+
+def explain(
+    item: ItemArgument,
+    params: Annotated[
+        str | None, typer.Option("--params", metavar="JSON", help="Parameters to explain a call with.")
+    ] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Print the chain as an SVG picture.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the chain as a Mermaid chart.")] = False,
+    locked: Annotated[bool, typer.Option("--locked", help="As if only what is locked may run.")] = False,
+    item_type: LockedTypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would run a tool, and what prevents it; or what a skill holds, and who signed it."""
+    import anyio
+
+    from rye_mcp.verbs.explain import ExplainRequest
+
+    if svg + mermaid + as_json > 1:
+        raise typer.BadParameter("expected one of --json, --svg and --mermaid, found several")
+    app = open_app(project, locked=locked)
+    if item_type is not ItemType.TOOL:
+        if item_type is not ItemType.SKILL or svg or mermaid or params is not None:
+            raise typer.BadParameter("expected a tool, or a skill as text or with --json")
+        _explain_skill(item, person(app, as_json=as_json), as_json=as_json)
+        return
+    given = None if params is None else parse_json_object(params, "--params")
+    context = person(app, as_json=as_json)
+    explanation = anyio.run(_explain, ExplainRequest(item, given), app, context)
+    if as_json:
+        print_json(explanation.as_dict())
+    elif svg or mermaid:
+        from rye_mcp.ui.chain_picture import as_mermaid, as_svg
+
+        typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
+    else:
+        _print(explanation, signers_in_words(context))
+    if explanation.refusal is not None:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _explain_skill(name: str, context: Context, *, as_json: bool) -> None:
+    from rye_mcp.cli.skill import print_explained
+    from rye_mcp.verbs.explain_skill import explain_skill
+
+    with close_ids(context.spaces):
+        found = explain_skill(name, context)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_explained(found, signers_in_words(context))
+    sys.stdout.flush()
+    if found.integrity.refusal is not None:
+        if not as_json:
+            report(found.integrity.refusal)
+        raise typer.Exit(EXIT_FAILED)
+
+
+async def _explain(request: ExplainRequest, app: App, context: Context) -> Explanation:
+    from rye_mcp.verbs.explain import explain as explain_item
+
+    async with app.closing():
+        with close_ids(context.spaces):
+            return await explain_item(request, context)
+
+
+def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -> None:
+    rows = [_row(number, explained, in_words) for number, explained in enumerate(explanation.chain)]
+    red = (number for number, each in enumerate(explanation.chain) if each.integrity.refusal is not None)
+    print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
+    for each in explanation.chain:
+        for place in each.element.shadowed:
+            hidden = f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}"
+            typer.echo(visible(hidden))
+    _print_facts(_facts_of(explanation))
+    sys.stdout.flush()
+    if explanation.refusal is not None:
+        report(explanation.refusal)
+
+
+def _facts_of(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Each line below the chain, with its label."""
+    yield "declares", explanation.declares or ""
+    calls = drawn(explanation.calls, lambda each: each.calls, lambda each: each.in_words)
+    yield from zip(chain(["may call"], repeat("")), calls, strict=False)
+    yield "secrets", ", ".join(_states(explanation.secrets))
+    if explanation.call is not None:
+        yield from explanation.call.facts().items()
+        yield from (("notice", f"{each.code}: {each.message}") for each in explanation.call.notices)
+    if explanation.needs:
+        yield "needs", ", ".join(explanation.needs)
+        yield "", f"with values: rye explain {explanation.item_id} --params JSON"
+
+
+def _print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    for label, text in facts:
+        if text:
+            say(f"{label:<13}{text}")
+
+
+def _states(secrets: Mapping[str, bool]) -> Iterator[str]:
+    """Each secret, and how to set it if it is not."""
+    for name, is_set in secrets.items():
+        yield f"{name} ({'set' if is_set else f'not set: {command_to_set([name])}'})"
+
+
+def _row(number: int, explained: Explained, in_words: Callable[[Signer | None], str]) -> tuple[str, ...]:
+    element, integrity = explained.element, explained.integrity
+    indent = "" if number == 0 else "  " * (number - 1) + "└ "
+    signer = in_words(integrity.signer)
+    return indent + element.item_id, element.space.value, element.version, integrity.state, signer

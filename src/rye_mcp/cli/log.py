@@ -20,11 +20,10 @@ from typing import Annotated, Final
 
 import typer
 
-from rye_mcp.cli._call_tree import drawn
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._live_lines import LiveLines
 from rye_mcp.cli._options import JsonOption
-from rye_mcp.cli._printing import print_json, print_table, print_warnings, say
+from rye_mcp.cli._printing import drawn, print_json, print_table, print_warnings, say
 from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lilux._dataclasses import dataclass
+from rye_mcp.app import Settings
 from rye_mcp.cli._command_groups import EXIT_FAILED, EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._options import (
     ItemArgument,
@@ -33,8 +34,11 @@ from rye_mcp.cli._printing import JSON_WANTED, Live, print_json, print_result, p
 from rye_mcp.cli._terminal import ask_secret, can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.runs.live import LiveView
+from rye_mcp.runs.log import RunLog
 from rye_mcp.secret_store import problem_of_name
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.verbs.runs import kill_run
 from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
@@ -43,7 +47,10 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.execute import ExecuteRequest
 
-__all__ = ["run"]
+__all__ = [
+    "kill",
+    "run",
+]
 
 run = command_group("Run a tool, with its parameters as --name value.")
 
@@ -239,3 +246,20 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _default(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema["default"], ensure_ascii=False) if "default" in schema else "-"
+
+
+def kill(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run: rye log --status running.")],
+    as_json: JsonOption = False,
+) -> None:
+    """End a run that is going on, wherever it runs.
+
+    The processes that it started get SIGTERM, and 2 s later SIGKILL.
+    """
+    state = Settings.find().state
+    with RunLog(state) as log:
+        signal = kill_run(run, log, LiveView(state))
+    if as_json:
+        print_json({"status": "success", "run_id": run, "signal": signal})
+    else:
+        typer.echo(f"ended {run} with {signal}")

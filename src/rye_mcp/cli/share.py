@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,6 +13,7 @@ from rye_mcp.cli._options import AnyTypeOption, JsonOption, ProjectOption, open_
 from rye_mcp.cli._printing import print_json, say
 from rye_mcp.items import SpaceName
 from rye_mcp.sharing.fetching import Network
+from rye_mcp.sharing.reference import Reference, parse_reference
 from rye_mcp.verbs.pull import Pulled, PullRequest, SyncRequest, pull, sync
 from rye_mcp.verbs.push import PushRequest, push
 
@@ -26,6 +27,14 @@ Answer = TypeVar("Answer")
 InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", help="Speak to the registry without TLS. This machine needs no such word."),
+]
+InsecureRegistriesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--insecure",
+        metavar="REGISTRY",
+        help="Speak to this registry (host and port) without TLS; can be given more than once.",
+    ),
 ]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Let files go that were edited here, or came from elsewhere.")
@@ -63,7 +72,9 @@ def push_items(
 ) -> None:
     """Put signed items into a registry, with all that vouches for them."""
     request = PushRequest(reference, patterns, item_type, source)
-    pushed = _run(project, insecure, lambda context, network: push(request, context, network.put))
+    pushed = _run(
+        project, _registry(reference, insecure), lambda context, network: push(request, context, network.put)
+    )
     if as_json:
         print_json(pushed.as_dict())
         return
@@ -87,7 +98,11 @@ def pull_items(
 ) -> None:
     """Bring in signed items, verified before they are written, and pin them."""
     request = PullRequest(reference, to, new_signer or (), overwrite)
-    pulled = _run(project, insecure, lambda context, network: pull(request, context, network.fetch))
+    pulled = _run(
+        project,
+        _registry(reference, insecure),
+        lambda context, network: pull(request, context, network.fetch),
+    )
     if as_json:
         print_json({"status": "success", **pulled.as_dict()})
         return
@@ -101,13 +116,13 @@ def sync_items(
     to: ToOption = SpaceName.PROJECT,
     new_signer: NewSignerOption = None,
     overwrite: OverwriteOption = False,
-    insecure: InsecureOption = False,
+    insecure: InsecureRegistriesOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring back exactly what sources.toml pins."""
     request = SyncRequest(to, frozen, new_signer or (), overwrite)
-    synced = _run(project, insecure, lambda context, network: sync(request, context, network.fetch))
+    synced = _run(project, insecure or (), lambda context, network: sync(request, context, network.fetch))
     if as_json:
         print_json(synced.as_dict())
         return
@@ -117,7 +132,15 @@ def sync_items(
         say("nothing is pinned here: rye pull REF")
 
 
-def _run(project: Path | None, insecure: bool, do: Callable[[Context, Network], Awaitable[Answer]]) -> Answer:
+def _registry(reference: str, insecure: bool) -> Collection[str]:
+    """The registry that is spoken to without TLS, if any is: the one that was named."""
+    named = parse_reference(reference)
+    return {named.host} if insecure and isinstance(named, Reference) else ()
+
+
+def _run(
+    project: Path | None, insecure: Collection[str], do: Callable[[Context, Network], Awaitable[Answer]]
+) -> Answer:
     app = open_app(project)
     network = Network(app.settings.environment, app.trust.directories.why_not, insecure)
     return anyio.run(do, person(app), network)

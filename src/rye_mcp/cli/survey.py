@@ -21,7 +21,7 @@ from rye_mcp.cli._printing import print_json, print_table, report, tracked
 from rye_mcp.cli._signers import signers_in_words
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.verify import Signer
+from rye_mcp.trust.scope import Signer
 from rye_mcp.verbs.survey import Survey, Surveyed, SurveyRequest, survey
 from rye_mcp.visible import visible
 

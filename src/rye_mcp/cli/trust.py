@@ -38,9 +38,8 @@ from rye_mcp.trust.decisions import (
     revoke_key,
     scope_as_dict,
 )
-from rye_mcp.trust.scope import Origin, Scope, SignerKind
+from rye_mcp.trust.scope import Origin, Scope, SignerKind, signer_in_words
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES, TrustDocument
-from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
-from rye_mcp.executor.configuration.handles import with_results
-from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
+from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters, with_results
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
@@ -173,7 +172,7 @@ class Decider:
         use_lockfile: bool = True,
         sketched: bool = False,
     ) -> DecidedCall:
-        """The call of a tool on this machine, for who only looks at it; RyeError for what is refused.
+        """The call of a tool on this machine, to be looked at only; RyeError if it is refused.
 
         Whether somebody has to agree to it first, `settled` says.
         """
@@ -187,7 +186,7 @@ class Decider:
         return await _decided(found, values, caller, timeout, sketched=sketched)
 
     async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
-        """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.
+        """The same call, to be carried out: a person has agreed to what it may do; RyeError otherwise.
 
         `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
         nobody: then the same is asked again.

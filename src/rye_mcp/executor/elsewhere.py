@@ -6,7 +6,9 @@ The executor knows no keys and no wires: `rye_mcp.nodes` has both, and `app` put
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -16,7 +18,6 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.preparation import chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Node
 from rye_mcp.notices import Notice
 
@@ -51,11 +52,14 @@ class Engine(Protocol):
         """Who it is."""
 
     async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Answer:
-        """Send a call, and wait; RyeError `lost` with `sent` where nobody knows what came of it."""
+        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run."""
 
 
-Reach = Callable[[], Awaitable[Engine]]
-"""Finds the worker of an engine, or starts one; RyeError when nobody is there."""
+Reach = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Engine]]
+"""Finds the worker of an engine, or starts one, for one call; RyeError when nobody is there.
+
+What it is given hears, in words, where the call waits, and where it then is.
+"""
 
 
 class Engines(Protocol):
@@ -81,7 +85,7 @@ class Placed(Exception):  # noqa: N818 - nothing is wrong
 
 
 def retried(lost: ExecutionResult) -> Notice:
-    """What is said of a run that is made because nobody knows what came of the one before it."""
+    """The notice that a tool runs again because the result of its first run was lost."""
     return Notice("retried", f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}")
 
 
@@ -89,9 +93,17 @@ async def run_elsewhere(
     placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
-    decided = placed.decided
-    engine = await placed.reach()
+    async with placed.reach(watch.on_placing or _silent) as engine:
+        return await _run(placed.decided, engine, logged, watch, noticed)
 
+
+async def _run(
+    decided: DecidedCall,
+    engine: Engine,
+    logged: LoggedCall,
+    watch: Watch,
+    noticed: tuple[Notice, ...],
+) -> ExecutionResult:
     def begin() -> tuple[bytes, tuple[Notice, ...]]:
         return decided.bundle().to_bytes(), logged.began_elsewhere(decided, engine.node)
 
@@ -113,7 +125,7 @@ async def run_elsewhere(
         raise
     else:
         outcome, sealed = answer.outcome, answer.sealed
-        node = Node(engine.node.engine, engine.node.key_id, answer.run_id, answer.receipt)
+        node = replace(engine.node, run_id=answer.run_id, receipt=answer.receipt)
     ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
     said = frozenset(outcome.notices)
     return ExecutionResult.of(
@@ -121,12 +133,16 @@ async def run_elsewhere(
         item_id=decided.chain.root.item_id,
         run_id=logged.run_id,
         receipt=logged.receipt,
-        chain=chain_as_data(decided.pinned),
+        chain=decided.pinned.as_data(),
         sealed=sealed,
         notices=(*(each for each in decided.notices if each not in said), *noticed, *began, *ended),
         lock=decided.pinned.lock.as_dict(),
         node=node,
     )
+
+
+def _silent(_news: str) -> None:
+    """Nobody listens."""
 
 
 def _lost(error: RyeError, duration_ms: float) -> Outcome:

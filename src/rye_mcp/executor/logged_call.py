@@ -11,6 +11,8 @@ notices += logged.ended(outcome)
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -19,21 +21,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rye_mcp.apart import off_loop
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.chain.builder import Chain, once_a_chain
 from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.preparation import PreparedCall
-from rye_mcp.executor.receipt_facts import facts_of, result_digest
 from rye_mcp.executor.results import Node, Outcome
 from rye_mcp.notices import Notice
-from rye_mcp.receipts.statement import RunFacts
+from rye_mcp.receipts.statement import Element, RunFacts
 from rye_mcp.runs.hosts import this_process
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.records import REFUSED, RUNNING, RunRecord
 
-__all__ = ["LoggedCall"]
+__all__ = [
+    "LoggedCall",
+    "facts_of",
+    "result_digest",
+]
 
 Notices = tuple[Notice, ...]
 
@@ -134,3 +142,47 @@ class LoggedCall:
         attested = self._log.attest(record, self._facts)
         self.receipt = attested.receipt
         return attested.notices
+
+
+# --- what a receipt says ---
+
+
+def facts_of(decision: DecidedCall, variables: Iterable[str], agreed: str | None) -> RunFacts:
+    """The facts of a call that is about to run."""
+    verified, lock = decision.verified, decision.pinned.lock
+    digests = _digests(verified.chain)
+    return RunFacts(
+        elements=tuple(
+            Element(
+                element.item_id,
+                digest,
+                item.digest,
+                item.signer.kind.value,
+                item.signer.key_id,
+                element.version,
+            )
+            for (element, item), digest in zip(verified.pairs, digests, strict=True)
+        ),
+        files={printable(path): digest for path, digest in verified.carried.digests.items()},
+        lock={"state": lock.state, "sha256": lock.digest},
+        parameters=_encoded(decision.parameters.values),
+        variables=tuple(sorted(map(printable, variables))),
+        agreed=agreed,
+    )
+
+
+def result_digest(data: Any) -> str:
+    """The SHA-256 of the data of what is no program, as JSON with sorted names."""
+    return hashlib.sha256(_encoded(data)).hexdigest()
+
+
+@once_a_chain
+def _digests(chain: Chain) -> tuple[str, ...]:
+    return tuple(hashlib.sha256(element.file.content).hexdigest() for element in chain.elements)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    except (ValueError, OverflowError):  # half a character, or a number of more than 64 bits
+        return json.dumps(value, sort_keys=True, default=repr).encode("ascii")

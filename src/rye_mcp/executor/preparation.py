@@ -1,16 +1,11 @@
 """The stages between a pinned chain and its run: parameters, private copy, environment, configuration.
 
-Rules:
-
-- Each takes what the one before it made. What comes out, a `PreparedCall`, holds everything that the run
-  needs; it exists while its private copy does, and the copy is gone when its block ends.
-- Nothing of a call is kept for another one but bytecode of what was verified: `job.bytecode`.
-- `DryRun` is what a prepared call tells about itself: names of variables, never their values.
+Each takes the result of the one before it. A `PreparedCall` holds everything that the run needs; its private
+copy is gone when its block ends. Only bytecode of verified files is kept for another call (`job.bytecode`).
 """
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,8 +19,7 @@ import anyio
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts, Halves, SubprocessPrimitive
 from rye_mcp.apart import apart, off_loop
-from rye_mcp.errors import RyeError, printable
-from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
@@ -34,21 +28,18 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.environment.unresolved import Basis
-from rye_mcp.executor.job.bounds import Bounds
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
-from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
+from rye_mcp.executor.job.confinement import Bounds, Confined, Confinement, Rights
 from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
 from rye_mcp.executor.job.primitives import Primitives
 from rye_mcp.executor.job.snapshot import SCRATCH, Room, Snapshot, SnapshotStore
-from rye_mcp.executor.job.starting import Starting, why_not_there
-from rye_mcp.executor.lock.resolver import LockState, PinnedChain
+from rye_mcp.executor.job.starting import Starting
 from rye_mcp.executor.tree import CALL_COMMAND
 from rye_mcp.executor.warm.turns import Turn, Warmth
-from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, problem_of_host, sentence
+from rye_mcp.permissions import Host, Requirement, problem_of_host
 from rye_mcp.runs.results import KeptResults
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
@@ -58,12 +49,10 @@ from rye_mcp.trust.verify import Trust
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpSpec
 
-__all__ = ["DryRun", "Preparation", "PreparedCall", "UnfinishedCall", "chain_as_data"]
+__all__ = ["Preparation", "PreparedCall", "UnfinishedCall"]
 
 _PROJECT_USED: Final = "it uses unsigned parts of the project that you approved"
 _GIVEN_CODE: Final = "it runs code that it was given"
-
-
 _TOOL_ITSELF: Final = "{tool_path}"
 
 
@@ -89,127 +78,6 @@ class PreparedCall:
     def show(self, text: str) -> str:
         """A text that the tool wrote, with the paths that people know."""
         return text if self.snapshot is None else self.snapshot.show(text)
-
-
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """A planned run, and everything that was found out about it.
-
-    `needs` are the parameters that who only looks has not given: their templates stand in the command as they
-    are. `obstacle` is why the program could not be started, as far as that is known before.
-    """
-
-    item_id: str
-    chain: tuple[Mapping[str, Any], ...]
-    validated_pairs: tuple[tuple[str, str], ...]
-    shadowed: tuple[ItemPlace, ...]
-    lock: LockState
-    job: Mapping[str, Any]
-    why_not_sealed: str | None
-    notices: tuple[Notice, ...] = ()
-    needs: tuple[str, ...] = ()
-    obstacle: RyeError | None = None
-    permissions: Permissions = UNCONFINED
-    enforceable: Enforceable | None = None
-
-    @classmethod
-    def of(cls, call: PreparedCall) -> DryRun:
-        """Describe a prepared call; its private copy is gone afterwards, its paths too."""
-        valid = call.decision.valid
-        shown = call.job.shown()
-        shown["command"] = [call.show(text) for text in shown["command"]]
-        if shown["cwd"] is not None:
-            shown["cwd"] = call.show(shown["cwd"])
-        elements = valid.verified.chain.elements
-        return cls(
-            elements[0].item_id,
-            chain_as_data(call.decision.pinned),
-            valid.validated_pairs,
-            tuple(place for element in elements for place in element.shadowed),
-            call.decision.pinned.lock,
-            shown,
-            call.why_not_sealed,
-            call.notices,
-            call.decision.parameters.needs,
-            _obstacle(call, elements[0]),
-            call.decision.permissions,
-            call.enforceable,
-        )
-
-    @property
-    def sealed(self) -> bool:
-        """Whether nothing but what was verified would run."""
-        return self.why_not_sealed is None
-
-    def facts(self) -> dict[str, str]:
-        """Return the facts for a person, a line each."""
-        job = self.job
-        seconds = job["timeout"]
-        return {
-            "command": shlex.join(job["command"]),
-            "directory": job["cwd"] or "-",
-            "time": "no limit" if seconds is None else f"{seconds:g} s",
-            "variables": f"{len(job['environment'])}, by name with --json",
-            "lock": self.lock.state,
-            "sealed": "yes" if self.sealed else f"no: {self.why_not_sealed}",
-            "permissions": sentence(self.permissions),
-            **({} if self.enforceable is None else {"enforced by": self.enforceable.in_words}),
-        }
-
-    def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
-        """Return it as data, with all detail: that is the purpose of a dry run."""
-        return {
-            "status": "validation_passed",
-            "item_id": self.item_id,
-            "chain": [dict(element) for element in self.chain],
-            "validated_pairs": [list(pair) for pair in self.validated_pairs],
-            "shadowed": [
-                {"space": place.space.name.value, "path": printable(place.path)} for place in self.shadowed
-            ],
-            "lock": self.lock.as_dict(),
-            **self.job,
-            "sealed": self.sealed,
-            **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
-            "permissions": self.permissions.canonical(),
-            **({} if self.enforceable is None else {"enforceable": self.enforceable.as_dict()}),
-            "notices": [notice.as_dict() for notice in self.notices],
-        }
-
-
-def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
-    """Nobody has agreed to what it may do, or the program is not there.
-
-    What a parameter will name cannot be looked for yet.
-    """
-    try:
-        call.decision.require_agreed(None)
-    except RyeError as exc:
-        return exc
-    if not isinstance(call.job, ProcessJob):
-        return None
-    spec = call.job.process.whole()
-    if call.decision.parameters.needs and "{" in spec.command:
-        return None
-    missing = why_not_there(spec)
-    if missing is None:
-        return None
-    return RyeError("spawn_failed", call.show(missing.sentence), hint=missing.hint, item_id=root.item_id)
-
-
-def chain_as_data(pinned: PinnedChain) -> tuple[Mapping[str, Any], ...]:
-    """Each element with where it is, its hash, and who vouches for it."""
-    return tuple(
-        {
-            "item_id": element.item_id,
-            "space": element.space.value,
-            "path": printable(element.path),
-            "version": element.version,
-            "integrity": item.digest,
-            "signer": item.signer.as_dict(),
-            "executor_id": element.executor_id,
-        }
-        for element, item in pinned.valid.verified.pairs
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +155,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs=runs)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs)
 
     async def facts(self) -> Facts:
         """Return what this machine can enforce; it is found out once."""
@@ -322,30 +190,19 @@ class Preparation:
         return self._snapshots.create(verified.carried, executable_tool=runs_itself, room=room)
 
 
+@dataclass(eq=False, slots=True)
 class UnfinishedCall:
     """A call that has its private copy, and lacks its environment and its configuration."""
 
-    def __init__(
-        self,
-        preparation: Preparation,
-        decision: DecidedCall,
-        primitive: Any,
-        snapshot: Snapshot | None,
-        paths: Paths,
-        basis: Basis,
-        turn: Turn,
-        *,
-        runs: bool,
-    ) -> None:
-        self._preparation = preparation
-        self._runs = runs
-        self._decision = decision
-        self._primitive = primitive
-        self._snapshot = snapshot
-        self._paths = paths
-        self._basis = basis
-        self._turn = turn
-        self._let_wait: Callable[[], None] | None = None
+    _preparation: Preparation
+    _decision: DecidedCall
+    _primitive: Any
+    _snapshot: Snapshot | None
+    _paths: Paths
+    _basis: Basis
+    _turn: Turn
+    _runs: bool
+    _let_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -529,37 +386,44 @@ class UnfinishedCall:
             return isinstance(job, ProcessJob)
         return runs_given_code(chain, self._decision.parameters.declared)
 
+    async def _process_job(
+        self, primitive: SubprocessPrimitive, environment: Environment
+    ) -> tuple[Job, tuple[Notice, ...]]:
+        decision, paths, starting = self._decision, self._paths, self._preparation.starting
+        values, carried = decision.parameters, decision.verified.carried
+        if values.handles:
+            values = await off_loop(partial(self._with_files, values))
+        built = build_process(
+            decision.valid, values, environment, paths, carried.anchor, timeout=decision.timeout
+        )
+        direct = decision.chain.root.metadata.is_primitive
+        keep_cwd = direct and values.values["config"].get("cwd") is not None
+        process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
+        interpreters = environment.interpreters
+        if self._is_found_by_server(built.spec.runtime.command, environment):
+            interpreters = (*interpreters, Path(process.runtime.command))
+        command = primitive.supervisor_file if self._calls else None
+        confined = await self._confined(process, environment, interpreters, command)
+        job = ProcessJob(
+            primitive,
+            confined.process,
+            decision.permissions,
+            confined.where,
+            missing=confined.missing,
+            direct=direct,
+            with_flags=not direct and ARGUMENTS in merged(decision.chain).values,
+            turn=self._turn,
+            commands=self._snapshot.commands_dir if self._snapshot is not None and command else None,
+        )
+        return job, (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
+
     async def _job(self, environment: Environment) -> tuple[Job, tuple[Notice, ...]]:
         """Return the job of the primitive, by its kind."""
         decision, paths, primitive = self._decision, self._paths, self._primitive
         valid, values, timeout = decision.valid, decision.parameters, decision.timeout
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
-            anchor = valid.verified.carried.anchor
-            values = await off_loop(partial(self._with_files, values)) if values.handles else values
-            built = build_process(valid, values, environment, paths, anchor, timeout=timeout)
-            direct = valid.verified.chain.root.metadata.is_primitive
-            keep_cwd = direct and values.values["config"].get("cwd") is not None
-            process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
-            notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
-            with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            interpreters = environment.interpreters
-            if self._is_found_by_server(built.spec.runtime.command, environment):
-                interpreters = (*interpreters, Path(process.runtime.command))
-            command = primitive.supervisor_file if self._calls else None
-            confined = await self._confined(process, environment, interpreters, command)
-            job = ProcessJob(
-                primitive,
-                confined.process,
-                decision.permissions,
-                confined.where,
-                missing=confined.missing,
-                direct=direct,
-                with_flags=with_flags,
-                turn=self._turn,
-                commands=self._snapshot.commands_dir if self._snapshot is not None and command else None,
-            )
-            return job, notices
+            return await self._process_job(primitive, environment)
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, self._reachable(request.spec)), request.notices

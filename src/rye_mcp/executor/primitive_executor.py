@@ -26,6 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
+from rye_mcp.executor.dry_run import DryRun
 from rye_mcp.executor.elsewhere import Engines, Placed, retried, run_elsewhere
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
@@ -33,7 +34,7 @@ from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundi
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
+from rye_mcp.executor.preparation import Preparation, PreparedCall
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
@@ -54,6 +55,7 @@ from rye_mcp.trust.verify import Trust
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Spool
     from rye_mcp.permissions import Permissions
+    from rye_mcp.runs.records import RunRecord
 
 __all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
 
@@ -110,11 +112,13 @@ class PrimitiveExecutor:
         writes_locks: Callable[[SpaceName], bool],
         warm: Callable[[], bool] = lambda: False,
         open_engines: Callable[[], Engines] | None = None,
+        tell: Callable[[RunRecord], object] | None = None,
     ) -> Self:
         """One that is made of parts that are there already.
 
         `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
-        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere.
+        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere,
+        `tell` for each row of the log.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -126,6 +130,7 @@ class PrimitiveExecutor:
             environment=environment,
             writes_locks=writes_locks,
             warm=warm,
+            tell=tell,
         )
         executor._open_engines = open_engines
         return executor
@@ -141,6 +146,7 @@ class PrimitiveExecutor:
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
         warm: Callable[[], bool] = lambda: True,
+        tell: Callable[[RunRecord], object] | None = None,
     ) -> None:
         where = state or state_directory()
         self._open_engines: Callable[[], Engines] | None = None
@@ -167,7 +173,7 @@ class PrimitiveExecutor:
             warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
             results=self._results,
         )
-        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
+        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations), tell=tell)
         self._live = LiveRuns(where)
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
@@ -361,7 +367,7 @@ class PrimitiveExecutor:
             item_id=pinned.valid.verified.chain.root.item_id,
             run_id=logged.run_id,
             receipt=logged.receipt,
-            chain=chain_as_data(pinned),
+            chain=pinned.as_data(),
             sealed=call.sealed,
             notices=(*call.notices, *noticed, *later, *ended, *left_out),
             kept=kept,

@@ -85,7 +85,7 @@ class Lines:
         return _TOO_LONG if is_too_long else _decoded(line)
 
     async def read(self) -> bytes:
-        """The next bytes as they come, for who does not take lines; none at the end."""
+        """The next bytes as they come, for a reader that takes no lines; none at the end."""
         if not self._can_be_watched:
             return await to_thread.run_sync(os.read, self._descriptor, _CHUNK_BYTES, abandon_on_cancel=True)
         await anyio.wait_readable(self._descriptor)

@@ -6,28 +6,26 @@ The rules are in `docs/architecture/items.md`.
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
-from rye_mcp.metadata._fields import (
-    DEFAULT_VERSION,
-    TOOL_TYPES,
-    Example,
-    ItemMetadata,
-)
+from rye_mcp.metadata._code import code_of
+from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
-from rye_mcp.metadata._placing import Engine, Placement, Resources
+from rye_mcp.metadata._placing import Cluster, Engine, Placement, Resources
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._raw import without_values
 from rye_mcp.metadata._reading import (
     MAX_LISTED_BYTES,
     RUNTIMES,
+    SCHEMA_KINDS,
+    Example,
     arguments_of,
     body_of,
     examine,
     examples_of,
     how_to_name_an_executor,
+    metadata_schema,
     misspelt,
     parse_metadata,
 )
-from rye_mcp.metadata._schema import SCHEMA_KINDS, metadata_schema
 from rye_mcp.metadata._skill import front_matter
 from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
@@ -41,6 +39,7 @@ __all__ = [
     "SCHEMA_KINDS",
     "TOOL_TYPES",
     "Calling",
+    "Cluster",
     "Engine",
     "Example",
     "Flag",
@@ -51,6 +50,7 @@ __all__ = [
     "Warm",
     "arguments_of",
     "body_of",
+    "code_of",
     "examine",
     "examples_of",
     "front_matter",

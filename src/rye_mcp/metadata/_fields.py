@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.errors import ERRORS, kind
+from rye_mcp.errors import kind
 from rye_mcp.items import MAX_ID_SEGMENTS, ItemFile, ItemType, is_item_id
 from rye_mcp.metadata._flags import CALLING_KEYS, CALLING_MEANINGS, read_calling
 from rye_mcp.metadata._forms import (
@@ -45,15 +45,12 @@ from rye_mcp.permissions import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, Permissions, r
 __all__ = [
     "DEFAULT_VERSION",
     "EXAMPLES",
-    "EXAMPLES_FORM",
     "FIELDS",
     "OF_TOOLS",
     "TOOL_TYPES",
-    "Example",
     "ItemMetadata",
     "check_fields",
     "is_version",
-    "read_examples",
     "spelled",
 ]
 
@@ -84,14 +81,12 @@ TOOL_TYPES: Final = (
 DEFAULT_VERSION: Final = "0.0.0"
 """The version of an item that names none."""
 
+EXAMPLES: Final = "examples"
+"""The field of example calls, which only those who sign or run them read."""
+
 MAX_VERSION: Final = 64
 """How many characters a version may have."""
 
-MAX_EXAMPLES: Final = 100
-"""How many examples a tool may have."""
-
-EXAMPLES: Final = "examples"
-"""The field of example calls, which only those who sign or run them read."""
 
 _SIMPLE_VERSION: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){0,5}", re.ASCII)
 
@@ -140,7 +135,7 @@ class ItemMetadata:
     resources: Resources | None = None
     placement: Placement | None = None
     idempotent: bool | None = None
-    """Whether it may run again when nobody knows what came of it."""
+    """Whether it may run again if the result of its run was lost."""
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
     tags: tuple[str, ...] = ()
@@ -463,7 +458,7 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         ),
         "placement": Field(PLACEMENT_FORM, "Which engines will do.", tools_only=True, read=read_placement),
         "idempotent": Field(
-            flag(), "Whether it may run again when nobody knows what came of it.", tools_only=True
+            flag(), "Whether it may run again if the result of its run was lost.", tools_only=True
         ),
         "runs_given_code": Field(
             flag(),
@@ -480,72 +475,3 @@ OF_TOOLS: Final = frozenset(name for name, each in FIELDS.items() if each.tools_
 
 
 # --- examples: [{"parameters": {"name": "Ada"}, "expect": {"data": {"greeting": "Hello, Ada!"}}}] ---
-
-_EXPECTATIONS: Final = ("data", "contains", "code")
-_RELATIVE_PATH: Final = re.compile(
-    r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+)*"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One example call. `expect` is the kind of expectation and its value; None when success will do."""
-
-    parameters: Mapping[str, Any]
-    description: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    expect: tuple[str, Any] | None = None
-
-    @property
-    def expected_code(self) -> str | None:
-        """The code of the failure that is expected."""
-        return self.expect[1] if self.expect is not None and self.expect[0] == "code" else None
-
-
-def read_examples(value: Any) -> tuple[Example, ...]:
-    """The examples in a value that `EXAMPLES_FORM` finds nothing wrong with."""
-    known = ({**each, "expect": next(iter(each.get("expect", {}).items()), None)} for each in value or ())
-    return tuple(Example(**each) for each in known)
-
-
-def _files(value: Any) -> Iterator[Problem]:
-    for path in value if isinstance(value, dict) else ():
-        if not _RELATIVE_PATH.fullmatch(path):
-            yield (path,), f"expected a path below the project, found {path!a}"
-    yield from mapping(each=_ANY_TEXT).check(value)
-
-
-def _expect(value: Any) -> Iterator[Problem]:
-    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= set(_EXPECTATIONS):
-        found = ", ".join(value) or "nothing" if isinstance(value, dict) else kind(value)
-        yield (), f"expected one of {', '.join(_EXPECTATIONS)}, found {found}"
-    elif "code" in value and (not isinstance(value["code"], str) or value["code"] not in ERRORS):
-        yield ("code",), f"expected the code of an error, such as tool_failed, found {value['code']!r}"
-
-
-_EXPECT_SCHEMA: Final[Schema] = {
-    "oneOf": [
-        {"properties": {"data": {"description": "Exactly this."}}, "required": ["data"]},
-        {"properties": {"contains": {"description": "A part of it."}}, "required": ["contains"]},
-        {"properties": {"code": {"enum": sorted(ERRORS)}}, "required": ["code"]},
-    ],
-    "type": "object",
-    "maxProperties": 1,
-}
-
-EXAMPLES_FORM: Final = list_of(
-    mapping(
-        {
-            "description": _ANY_TEXT,
-            "parameters": mapping().about("What the tool is called with."),
-            "files": Form(_files, mapping(each=_ANY_TEXT).schema).about(
-                "Texts by their paths, written into the project of the run first."
-            ),
-            "expect": Form(_expect, _EXPECT_SCHEMA).about("What is to come of it; by default success."),
-        },
-        needs="parameters",
-        closed=True,
-    ).about("A call, and what is to come of it."),
-    "examples",
-    most=MAX_EXAMPLES,
-).about("Calls that show how it is used; rye test runs them.")

@@ -51,9 +51,9 @@ class Raw:
     """The metadata of an item, before anything of it was checked.
 
     `values` are by the names of metadata fields, `lines` says in which line of the file each begins. `places`
-    says of every value, by the way to it, in which line and column it begins, for who asks for all of that;
+    has the line and column of every value, by the way to it, for callers that ask for them;
     `description` is what the code says for want of a description, such as a docstring. `besides` are names of
-    Python that look like those of metadata and are none, with their lines, for who asks for all of that too.
+    Python that look like those of metadata and are not, with their lines, for the same callers.
     """
 
     values: dict[str, Any] = field(default_factory=dict)

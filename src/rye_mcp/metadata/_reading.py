@@ -10,23 +10,17 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.close_names import close_names
+from rye_mcp.errors import ERRORS, kind
 from rye_mcp.items import COMMENT_STYLES, ItemFile, ItemType, comment_style, printable
-from rye_mcp.metadata._fields import (
-    EXAMPLES,
-    EXAMPLES_FORM,
-    FIELDS,
-    OF_TOOLS,
-    Example,
-    ItemMetadata,
-    check_fields,
-    read_examples,
-    spelled,
-)
+from rye_mcp.metadata._fields import EXAMPLES, FIELDS, OF_TOOLS, ItemMetadata, check_fields, spelled
+from rye_mcp.metadata._forms import Form, Problem, Schema, list_of, mapping, or_null, text
 from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
 from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable
 from rye_mcp.metadata._skill import read_skill_metadata, skill_body
@@ -34,15 +28,20 @@ from rye_mcp.metadata._yaml import markdown_body, read_comment_block, read_front
 from rye_mcp.visible import visible_lines, with_texts
 
 __all__ = [
+    "EXAMPLES_FORM",
     "MAX_LISTED_BYTES",
     "RUNTIMES",
+    "SCHEMA_KINDS",
+    "Example",
     "arguments_of",
     "body_of",
     "examine",
     "examples_of",
     "how_to_name_an_executor",
+    "metadata_schema",
     "misspelt",
     "parse_metadata",
+    "read_examples",
 ]
 
 _KEPT: Final = 8192
@@ -292,3 +291,127 @@ def _close(unknown: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[Iss
         if len(name) <= _MAX_LENGTH and (found := close_names(name.strip("_"), meant, likeness=_CLOSE)):
             what = f"expected a known field, found none of this name; did you mean {meant[found[0]]}?"
             yield Issue(f"{name}: {what}", line, name)
+
+
+# --- the schema of all metadata ---
+
+
+SCHEMA_KINDS: Final = ("tool", "runtime", "primitive", "directive", "knowledge")
+"""The kinds of schemas: tools of three kinds, and the other types of items."""
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+
+_ROLES: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "tool": {"properties": {"tool_type": {"not": {"enum": ["primitive", "runtime"]}}}},
+        "runtime": {
+            "properties": {"tool_type": {"const": "runtime"}},
+            "required": ["tool_type", "executor_id"],
+        },
+        "primitive": {
+            "properties": {"tool_type": {"const": "primitive"}, "executor_id": {"const": None}},
+            "required": ["tool_type", "executor_id"],
+        },
+    }
+)
+
+
+def metadata_schema(kind: str) -> Schema:
+    """The JSON Schema of what stands in YAML, in comments or in front matter; ValueError for no kind.
+
+    Keys that the table does not have are accepted.
+    """
+    if kind not in SCHEMA_KINDS:
+        raise ValueError(f"expected one of {', '.join(SCHEMA_KINDS)}, found {kind!r}")
+    is_tool = kind in _ROLES
+    fields: dict[str, Schema | bool] = {name: or_null(each.schema) for name, each in FIELDS.items()}
+    if not is_tool:
+        fields |= dict.fromkeys(sorted(OF_TOOLS), False)
+    else:
+        fields["executor_id"] = {"type": "null"} if kind == "primitive" else FIELDS["executor_id"].schema
+        fields[EXAMPLES] = or_null(EXAMPLES_FORM.schema)
+    return {
+        "$schema": _DRAFT,
+        "title": f"rye: a {kind}" if kind != "knowledge" else "rye: knowledge",
+        "type": "object",
+        "properties": fields,
+        **({"allOf": [_ROLES[kind]]} if is_tool else {}),
+    }
+
+
+# --- examples ---
+
+
+MAX_EXAMPLES: Final = 100
+"""How many examples a tool may have."""
+
+_ANY_TEXT: Final = text(most=None)
+_EXPECTATIONS: Final = ("data", "contains", "code")
+
+_RELATIVE_PATH: Final = re.compile(
+    r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example call. `expect` is the kind of expectation and its value; None when success will do."""
+
+    parameters: Mapping[str, Any]
+    description: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    expect: tuple[str, Any] | None = None
+
+    @property
+    def expected_code(self) -> str | None:
+        """The code of the failure that is expected."""
+        return self.expect[1] if self.expect is not None and self.expect[0] == "code" else None
+
+
+def read_examples(value: Any) -> tuple[Example, ...]:
+    """The examples in a value that `EXAMPLES_FORM` finds nothing wrong with."""
+    known = ({**each, "expect": next(iter(each.get("expect", {}).items()), None)} for each in value or ())
+    return tuple(Example(**each) for each in known)
+
+
+def _files(value: Any) -> Iterator[Problem]:
+    for path in value if isinstance(value, dict) else ():
+        if not _RELATIVE_PATH.fullmatch(path):
+            yield (path,), f"expected a path below the project, found {path!a}"
+    yield from mapping(each=_ANY_TEXT).check(value)
+
+
+def _expect(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= set(_EXPECTATIONS):
+        found = ", ".join(value) or "nothing" if isinstance(value, dict) else kind(value)
+        yield (), f"expected one of {', '.join(_EXPECTATIONS)}, found {found}"
+    elif "code" in value and (not isinstance(value["code"], str) or value["code"] not in ERRORS):
+        yield ("code",), f"expected the code of an error, such as tool_failed, found {value['code']!r}"
+
+
+_EXPECT_SCHEMA: Final[Schema] = {
+    "oneOf": [
+        {"properties": {"data": {"description": "Exactly this."}}, "required": ["data"]},
+        {"properties": {"contains": {"description": "A part of it."}}, "required": ["contains"]},
+        {"properties": {"code": {"enum": sorted(ERRORS)}}, "required": ["code"]},
+    ],
+    "type": "object",
+    "maxProperties": 1,
+}
+
+EXAMPLES_FORM: Final = list_of(
+    mapping(
+        {
+            "description": _ANY_TEXT,
+            "parameters": mapping().about("What the tool is called with."),
+            "files": Form(_files, mapping(each=_ANY_TEXT).schema).about(
+                "Texts by their paths, written into the project of the run first."
+            ),
+            "expect": Form(_expect, _EXPECT_SCHEMA).about("What is to come of it; by default success."),
+        },
+        needs="parameters",
+        closed=True,
+    ).about("A call, and what is to come of it."),
+    "examples",
+    most=MAX_EXAMPLES,
+).about("Calls that show how it is used; rye test runs them.")

@@ -33,7 +33,7 @@ from lilux.primitives.subprocess import (
 )
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import is_private, is_withheld
-from rye_mcp.executor.job.bounds import Bounds
+from rye_mcp.executor.job.confinement import Bounds
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome

@@ -42,13 +42,15 @@ _STEPS: Final = (
     chain.STEP,
     ("ALTER TABLE runs ADD COLUMN runtime TEXT",),
     ("ALTER TABLE runs ADD COLUMN node TEXT",),
+    # What filters look at, in the order of the list. A new row stands at the end of the index.
+    ("CREATE INDEX filtered ON runs (seq, run_id, item_id, project, client, caller, kind, code, process)",),
 )
 """The steps from each version of the file to the next. A new file takes all of them."""
 
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
 
-_WIDTHS: Final = (0, 18, 22, 23, 23, 24, len(COLUMNS))
+_WIDTHS: Final = (0, 18, 22, 23, 23, 24, 25, len(COLUMNS))
 """How many columns of a record each version has."""
 
 MAX_KEPT_ROWS: Final = 100_000

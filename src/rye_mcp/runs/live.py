@@ -82,6 +82,7 @@ class LiveRun:
         self.ended: float | None = None
         self.pid: int | None = None
         self.is_on_disk = False
+        """Whether it has a file, or is about to get one."""
         self.is_refused = False
         self.base = 0
         self.kept = bytearray()
@@ -122,24 +123,28 @@ class LiveRuns:
         self._runs: dict[str, LiveRun] = {}
         self._wanted = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._has_begun = False
+        self._rests = False
+        """Whether the thread waits to be woken. After a run it looks again by itself for a while."""
 
     def begin(self, run_id: str) -> LiveRun:
         """A run that has begun; the caller has to call `end`."""
         run = LiveRun(check_run_id(run_id))
         with self._wanted:
             self._runs[run_id] = run
+            self._has_begun = True
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_all, name="rye-live", daemon=True)
                 self._thread.start()
-            elif len(self._runs) == 1:
+            elif self._rests:
                 self._wanted.notify()
         return run
 
     def end(self, run: LiveRun) -> None:
         """A run is over. What it wrote last stays there for a moment, if it was there at all."""
         run.ended = time.monotonic()
-        if not run.is_on_disk:
-            with self._wanted:
+        with self._wanted:
+            if not run.is_on_disk:
                 self._runs.pop(run.run_id, None)
 
     def close(self) -> None:
@@ -157,12 +162,19 @@ class LiveRuns:
         while True:
             with self._wanted:
                 if self._is_wanted():  # `close` may have notified while this thread was writing
-                    self._wanted.wait(_INTERVAL_S if self._runs else None)
+                    self._wait()
                 if not self._is_wanted():
                     return
                 runs = list(self._runs.values())
             for run in runs:
                 self._look_after(run)
+
+    def _wait(self) -> None:
+        """Wait for the next look; if no run has begun since the last one, until one does."""
+        self._rests = not self._runs and not self._has_begun
+        self._has_begun = False
+        self._wanted.wait(None if self._rests else _INTERVAL_S)
+        self._rests = False
 
     def _is_wanted(self) -> bool:
         """Whether the calling thread is still the one that writes."""
@@ -181,13 +193,16 @@ class LiveRuns:
         news = run.news()
         if news is None:
             return
+        with self._wanted:
+            if run.run_id not in self._runs:
+                return  # it has just ended, and nobody would remove the file
+            run.is_on_disk = True  # from here on, `end` leaves the run to this thread
         head, output = news
         data = msgspec.json.encode(head).ljust(_HEAD_BYTES - 1) + b"\n" + output
         try:
             whole_files.make_directory(self._root.parent, mode=_MODE)
             whole_files.make_directory(self._root, mode=_MODE)
             whole_files.write_whole(self._root / run.run_id, data, mode=_FILE_MODE, durable=False)
-            run.is_on_disk = True
         except (OSError, _trees.UnsafeError):
             run.is_refused = True  # a full disk, say: the run goes on, and nobody can look on
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -60,6 +61,12 @@ _END: Final = (
     f"({', '.join('?' * len(COLUMNS))}) WHERE run_id = ? AND kind = '{RUNNING}'"
 )
 """With a new number: who follows the log has seen the old one."""
+
+_PAGE: Final = (
+    f"SELECT {_NAMES}, seq FROM runs WHERE seq IN (SELECT seq FROM runs INDEXED BY {{index}} WHERE {{where}} "  # noqa: S608
+    "ORDER BY seq DESC LIMIT :limit) ORDER BY seq DESC"
+)
+"""Runs are looked for in an index, and only the rows that are returned are read."""
 
 _EVERYTHING: Final = RunFilter()
 
@@ -120,9 +127,18 @@ _SLACK: Final = timedelta(seconds=1)
 class RunLog:
     """The log of one user. `notices` tells what happened to it that somebody should know."""
 
-    def __init__(self, state: Path, *, notary: Notary | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        notary: Notary | None = None,
+        tell: Callable[[RunRecord], object] | None = None,
+        **options: Any,
+    ) -> None:
+        """`tell` is called for each row that is to be written."""
         self._database = RunDatabase(state, **options)
         self._notary = notary
+        self._tell = tell
         self._mark = MarkFile(state)
         self._has_looked_for_lost = False
 
@@ -141,6 +157,11 @@ class RunLog:
 
         Return what should be known about that, and usually nothing.
         """
+        if self._tell is not None:
+            self._tell(record)
+        return self._append(record)
+
+    def _append(self, record: RunRecord) -> tuple[Notice, ...]:
         row, known = row_of(record), len(self._database.notices)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -161,10 +182,12 @@ class RunLog:
         """
         if self._notary is None:
             return Attested(self.append(record))
+        if self._tell is not None:
+            self._tell(record)
         try:
             self._notary.open()
         except RyeError as exc:
-            return Attested((*self.append(record), Notice("receipt_not_written", _with_hint(exc))))
+            return Attested((*self._append(record), Notice("receipt_not_written", _with_hint(exc))))
         return self._written(self._notary, record, facts)
 
     def _written(self, notary: Notary, record: RunRecord, facts: Any) -> Attested:
@@ -310,12 +333,12 @@ class RunLog:
         for condition, needed in wanted.conditions():
             conditions.append(condition)
             values |= needed
-        where = " AND ".join(conditions)
-        query = f"SELECT {_NAMES}, seq FROM runs WHERE {where} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
+        index = "running" if wanted.status == RUNNING else "filtered"
+        query = _PAGE.format(index=index, where=" AND ".join(conditions))
 
         def work(connection: sqlite3.Connection) -> RunPage:
-            matches = wanted.item or bool
-            connection.create_function("matches_item", 1, lambda item_id: int(matches(item_id)))
+            matches = cache(wanted.item or bool)  # many runs are of few items
+            connection.create_function("matches_item", 1, matches)
             connection.create_function("is_gone", 1, is_gone)
             last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
             until = last if before is None else min(last, before - 1)

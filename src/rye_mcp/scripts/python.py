@@ -13,8 +13,17 @@ from itertools import chain
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.scripts._click import read_click, read_typer
-from rye_mcp.scripts._python_source import TYPES, Source, about, called, first_paragraph, owner, schema_of
+from rye_mcp.scripts._python_source import (
+    TYPES,
+    Source,
+    about,
+    called,
+    first_paragraph,
+    owner,
+    read_click,
+    read_typer,
+    schema_of,
+)
 from rye_mcp.scripts.declared import (
     REST,
     Declared,

@@ -12,8 +12,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.lock.store import LOCKFILES_DIRECTORY
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemType
-from rye_mcp.trust.listing import case_collisions, path_problem
-from rye_mcp.trust.skill_listing import require_may_be_listed
+from rye_mcp.trust.listing import case_collisions, path_problem, require_may_be_listed
 from rye_mcp.trust.trust_document import DIRECTORY as KEYS_DIRECTORY
 
 __all__ = [

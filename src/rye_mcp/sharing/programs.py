@@ -1,7 +1,8 @@
 """Finds the programs of the user that sharing starts: `git`, and credential helpers of Docker.
 
 They come from absolute directories of PATH that lie in no project that was not approved, and to which no
-other user can write. What these programs start themselves is found in the same directories alone.
+other user can write. What these programs start themselves is found in the same directories alone, without
+those in which a link leads to a place from which nothing may be started.
 """
 
 from __future__ import annotations
@@ -19,8 +20,21 @@ WhyNot = Callable[[str], str | None]
 
 
 def allowed_path(environment: Mapping[str, str], why_not: WhyNot) -> str:
-    """The PATH without the directories from which nothing may be started."""
-    return os.pathsep.join(each for each in _directories(environment) if why_not(each) is None)
+    """The PATH, after every link, without the directories from which nothing may be started."""
+    found = ((each, os.path.realpath(each)) for each in _directories(environment))
+    allowed = (real for each, real in found if why_not(each) is None and _leads_nowhere(real, why_not))
+    return os.pathsep.join(dict.fromkeys(allowed))
+
+
+def _leads_nowhere(directory: str, why_not: WhyNot) -> bool:
+    """Whether no program of a directory is a link to a place from which nothing may be started."""
+    try:
+        with os.scandir(directory) as entries:
+            links = [os.path.realpath(entry.path) for entry in entries if entry.is_symlink()]
+    except OSError:
+        return False
+    places = {os.path.dirname(link) for link in links if _is_program(link)} - {directory}  # noqa: PTH120
+    return all(why_not(place) is None for place in places)
 
 
 def find_program(name: str, environment: Mapping[str, str], why_not: WhyNot) -> tuple[str | None, str]:

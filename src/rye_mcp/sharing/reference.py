@@ -16,7 +16,14 @@ from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.sharing.artifact import is_digest
 
-__all__ = ["GitReference", "Reference", "is_commit", "is_loopback", "parse_reference"]
+__all__ = [
+    "GitReference",
+    "Reference",
+    "is_commit",
+    "is_loopback",
+    "parse_reference",
+    "parse_repository",
+]
 
 _HOST: Final = re.compile(
     r"(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -30,6 +37,11 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
 _REVISION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}", re.ASCII)
 _GIT_URL: Final = re.compile(r"(?:https://[^\s/@?#]{1,255}|file://)/[^\s@?#\\]{1,1000}", re.ASCII)
+_REPOSITORY_URL: Final = re.compile(
+    r"(?:git\+)?(?P<url>(?:https|ssh)://(?:[\w.-]+@)?[^\s@#/]+/[^\s#]*?"
+    r"|file:///[^\s#]*?|[\w.-]+@[\w.-]+:[^\s#]+?)"
+    r"(?:@(?P<revision>[\w][\w./-]{0,199}))?(?:#(?P<directory>[^\s]+))?"
+)
 _SUBDIRECTORY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _MAX_CHARACTERS: Final = 2_000
 _MAX_REPOSITORY: Final = 255
@@ -83,6 +95,12 @@ class GitReference:
         """Where it comes from, without saying which version."""
         return f"git+{self.url}" + (f"#{self.directory}" if self.directory else "")
 
+    @property
+    def protocol(self) -> str:
+        """What git speaks; `user@host:path` is ssh, too."""
+        scheme, is_url, _ = self.url.partition("://")
+        return scheme if is_url else "ssh"
+
     def pinned(self, digest: str) -> GitReference:
         """The same, at one commit."""
         return GitReference(self.url, digest.removeprefix("git:"), self.directory)
@@ -118,6 +136,14 @@ def parse_reference(text: str) -> Reference | GitReference:
     if len(text) > _MAX_CHARACTERS:
         raise _refused(f"at most {_MAX_CHARACTERS} characters", text)
     return _git(text) if text.startswith("git+") else _artifact(text)
+
+
+def parse_repository(text: str) -> GitReference | None:
+    """The commit that somebody means by `URL[@REVISION][#DIRECTORY]`; None for what is no such address."""
+    found = _REPOSITORY_URL.fullmatch(text)
+    if found is None or len(text) > _MAX_CHARACTERS or found["url"].startswith("-"):
+        return None
+    return GitReference(found["url"], found["revision"] or "HEAD", found["directory"] or "")
 
 
 def _git(text: str) -> GitReference:

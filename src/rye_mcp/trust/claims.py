@@ -6,19 +6,25 @@ nothing: a record that cannot be read costs the hint and nothing else.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from lilux import _files as whole_files
+from lilux import _json
+from lilux._stamps import KeptFile
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
 from rye_mcp.errors import RyeError
-from rye_mcp.files import Tree
+from rye_mcp.files import OTHERS, Tree, translated
 from rye_mcp.items import EXTENSIONS, ItemFile, ItemType, SpaceName, is_item_id, printable, signed_path
+from rye_mcp.permissions import Permissions, read_permissions
 from rye_mcp.trust import signature
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import Fact, Facts
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from rye_mcp.trust.verify import Trust
 
 __all__ = [
+    "AgreedPermissions",
     "claim_by_lockfile",
     "claim_by_user_space",
     "hint_for_changed",
@@ -201,3 +208,84 @@ def _may_run_git(file: ItemFile, trust: Trust) -> bool:
     with suppress(RyeError):
         return trust.approvals is not None and trust.approvals.read().approved
     return False
+
+
+# --- permissions that were agreed to ---
+# The permissions that this user agreed to for each item; kept in the state directory, never in a project.
+#
+# The record is the permissions that were agreed to last: those of the first version that a trusted person had
+# signed, of the latest one that the user has signed, or of one that the user was shown the difference of.
+
+
+_DIRECTORY: Final = "agreed"
+_VERSION: Final = 1
+_MAX_BYTES: Final = 1 << 20
+_MAX_KEPT: Final = 4096
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+
+
+class AgreedPermissions:
+    """The record of one user. `use` is what an item is run as: a tool and a runtime are two things."""
+
+    def __init__(self, state: Callable[[], Path]) -> None:
+        self._state = state
+        self._kept: dict[str, KeptFile[Permissions | None]] = {}
+
+    def of(self, file: ItemFile, use: str) -> Permissions | None:
+        """Return the agreed permissions; None for an item never used. RyeError for a damaged record."""
+        place = _place(file, use)
+        kept = self._kept.get(place)
+        if kept is None:
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
+            kept = self._kept[place] = KeptFile(self._tree(), place, _parse, limit=_MAX_BYTES)
+        return kept.value()
+
+    def write(self, file: ItemFile, use: str, permissions: Permissions) -> None:
+        """Replace what was agreed to; RyeError when it cannot be written."""
+        tree, place = self._tree(), _place(file, use)
+        path = tree.root / place
+        known = {
+            "version": _VERSION,
+            "item": file.item_id,
+            "use": use,
+            "permissions": permissions.canonical(),
+        }
+        data = (json.dumps(known, indent=2) + "\n").encode("ascii")
+        with (
+            translated("write_failed", path),
+            tree.opened(place.rpartition("/")[0], create_mode=_DIRECTORY_MODE) as directory,
+        ):
+            whole_files.write_whole(path, data, mode=_FILE_MODE, directory=directory)
+
+    def _tree(self) -> Tree:
+        return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
+
+
+def _place(file: ItemFile, use: str) -> str:
+    """Where the record of an item is: by the real path of its space, and its id in whatever case."""
+    space = hashlib.sha256(os.fsencode(file.space.root)).hexdigest()
+    item = hashlib.sha256(f"{use}/{file.item_id.lower()}".encode()).hexdigest()
+    return f"{_DIRECTORY}/{space}/{item}.json"
+
+
+def _parse(data: bytes | None, place: Path) -> Permissions | None:
+    if data is None:
+        return None
+    known: Any = None
+    try:
+        known = _json.decode(data)
+    except _json.NotJsonError as exc:
+        raise _malformed(place) from exc
+    if not isinstance(known, dict) or known.get("version") != _VERSION or "permissions" not in known:
+        raise _malformed(place)
+    permissions, problems = read_permissions(known["permissions"])
+    if problems or permissions is None:
+        raise _malformed(place)
+    return permissions
+
+
+def _malformed(place: Path) -> RyeError:
+    what = f"expected what was agreed that an item may do, in {place}, found something else"
+    return RyeError("malformed_trust", what, where=place)

@@ -19,7 +19,7 @@ from rye_mcp.files import OTHERS_WRITE, Tree, translated
 from rye_mcp.trust import _toml
 from rye_mcp.trust.approvals import Decision
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
+from rye_mcp.trust.scope import AGENT_OWNER, Origin, Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import (
     DIGEST_DIGITS,
     DIRECTORY,
@@ -29,7 +29,6 @@ from rye_mcp.trust.trust_document import (
     is_key_id,
 )
 from rye_mcp.trust.trust_store import (
-    AGENT_OWNER,
     Candidate,
     Listing,
     Standing,

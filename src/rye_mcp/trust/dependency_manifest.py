@@ -21,8 +21,8 @@ from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, Space
 from rye_mcp.trust import listing, signature
-from rye_mcp.trust.scope import Role
-from rye_mcp.trust.verify import Evidence, Moment, Signer, Trust, VerifiedItem, verify_listing
+from rye_mcp.trust.scope import Evidence, Role, Signer
+from rye_mcp.trust.verify import Moment, Trust, VerifiedItem, verify_listing
 
 __all__ = [
     "MAX_CARRIED_BYTES",
@@ -90,7 +90,7 @@ def verify_manifest(
 
 
 def parse_listing(file: ItemFile) -> Mapping[str, str]:
-    """The listing of a manifest that nobody has verified, for who is going to sign another one."""
+    """The listing of an unverified manifest, from which a new one is made and signed."""
     return _parse(signature.detach(file), file.path)
 
 

@@ -7,12 +7,28 @@ A pattern is `*`, an id, or an id and `/*` for everything below it. "Trusted, bu
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any, Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName, is_item_id
 
-__all__ = ["AGENT_ROLES", "Origin", "Role", "Scope", "SignerKind", "is_id_pattern", "require_in_scope"]
+__all__ = [
+    "AGENT_OWNER",
+    "AGENT_ROLES",
+    "Evidence",
+    "Origin",
+    "Role",
+    "Scope",
+    "Signer",
+    "SignerKind",
+    "is_id_pattern",
+    "require_in_scope",
+    "signer_in_words",
+]
+
+AGENT_OWNER: Final = "your agent"
+"""The owner of the key that this user's agents sign with."""
 
 _RESERVED = "rye/"
 
@@ -131,3 +147,42 @@ def _out_of_scope(file: ItemFile, expected: str, found: str) -> RyeError:
         where=file.path,
         item_id=file.item_id,
     )
+
+
+class Evidence(StrEnum):
+    """The evidence by which an item was authenticated."""
+
+    SIGNATURE = "signature"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """The signer of an item. A system item's signer has no key of its own."""
+
+    kind: SignerKind
+    owner: str
+    fingerprint: str | None
+    key_id: str | None
+    origin: Origin
+    before: tuple[str, ...] = ()
+    """The ids of the keys that the same person had before, by signed rotations."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what every answer shows of a signer."""
+        return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
+
+    @property
+    def in_words(self) -> str:
+        """The signer, in words for a reader: an agent is called an agent, and no signer is called `you`."""
+        return signer_in_words(self.kind, self.owner, self.fingerprint)
+
+
+def signer_in_words(kind: SignerKind, owner: str, fingerprint: str | None) -> str:
+    """The same of what `as_dict` returns."""
+    if kind is SignerKind.SYSTEM:
+        return f"the system ({owner})"
+    key = "" if fingerprint is None else f" ({fingerprint})"
+    if kind is SignerKind.AGENT:
+        return f"an agent{key}" if owner == AGENT_OWNER else f"an agent: {owner}{key}"
+    return f"{owner}{key}"

@@ -1,4 +1,4 @@
-"""The pin of the system space's manifest. Written by `python -m rye_mcp.trust.seal`; not by hand."""
+"""The pin of the system space's manifest. Written by `make docs`, not by hand."""
 
 from typing import Final
 

@@ -18,9 +18,9 @@ from rye_mcp.files import Tree, translated
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.listing import unsigned_content
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.signature import SignatureLine, require_honest_text
-from rye_mcp.trust.skill_listing import unsigned_content
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
 __all__ = ["require_unchanged", "sign_content", "sign_item", "sign_listing", "write_item"]
@@ -144,7 +144,7 @@ def _changed(file: ItemFile) -> RyeError:
 
 
 def _with_remedy(error: RyeError, key: SigningKey) -> RyeError:
-    """The same refusal, for who is just signing: signing again would be no help to them."""
+    """The same refusal while an item is being signed, where the hint to sign it would not help."""
     remedies = {
         "untrusted_key": f"nothing says that your own key ({key.public.fingerprint}) is trusted: rye init",
         "revoked_key": "make a new key: rye keys rotate",

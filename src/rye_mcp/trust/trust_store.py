@@ -23,7 +23,7 @@ from rye_mcp.files import OTHERS_WRITE, Tree, make_user_space, translated
 from rye_mcp.items import SpaceName
 from rye_mcp.trust import _toml
 from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
-from rye_mcp.trust.scope import Origin, Scope, SignerKind
+from rye_mcp.trust.scope import AGENT_OWNER, Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import (
     DIRECTORY,
     MAX_DOCUMENT_BYTES,
@@ -34,7 +34,6 @@ from rye_mcp.trust.trust_document import (
 )
 
 __all__ = [
-    "AGENT_OWNER",
     "MAX_REVOKED_BYTES",
     "REVOCATIONS_FILE",
     "Candidate",
@@ -131,9 +130,6 @@ def _render(reasons: Mapping[str, str]) -> str:
         lines.append(f"reason = {_toml.write_value(reason)}")
     return "\n".join([*lines, ""])
 
-
-AGENT_OWNER: Final = "your agent"
-"""The owner of the key that this user's agents sign with."""
 
 _AGENT_KEY = "keys/agent/public_key.pem"
 _MAX_KEPT_DOCUMENTS = 1024

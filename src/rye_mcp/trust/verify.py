@@ -11,26 +11,17 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
-from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
-from rye_mcp.items import (
-    DEPENDENCY_MANIFEST_NAME,
-    ItemFile,
-    ItemType,
-    SpaceName,
-    relative_path,
-    signed_path,
-)
+from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
-from rye_mcp.trust.agreed_permissions import AgreedPermissions
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import (
+    AgreedPermissions,
     claim_by_lockfile,
     claim_by_user_space,
     hint_for_changed,
@@ -38,78 +29,21 @@ from rye_mcp.trust.claims import (
     whose_unsigned,
 )
 from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.listing import require_as_listed
 from rye_mcp.trust.manifest import SystemManifest
-from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
+from rye_mcp.trust.scope import Evidence, Origin, Role, Signer, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
-from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_document import TrustDocument
-from rye_mcp.trust.trust_store import (
-    AGENT_OWNER,
-    Candidate,
-    Moment,
-    Seen,
-    Standing,
-    TrustStore,
-    require_not_revoked,
-)
+from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore, require_not_revoked
 
-__all__ = [
-    "Evidence",
-    "Moment",
-    "RoleOf",
-    "Signer",
-    "Trust",
-    "VerifiedItem",
-    "signer_in_words",
-    "verify_item",
-    "verify_listing",
-]
+__all__ = ["Moment", "RoleOf", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
 _MAX_KEPT_ANSWERS = 16_384
 
 RoleOf = Role | Callable[[bytes], Role]
 """A role, or what tells it from the verified bytes of an item."""
-
-
-class Evidence(StrEnum):
-    """The evidence by which an item was authenticated."""
-
-    SIGNATURE = "signature"
-    MANIFEST = "manifest"
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """The signer of an item. A system item's signer has no key of its own."""
-
-    kind: SignerKind
-    owner: str
-    fingerprint: str | None
-    key_id: str | None
-    origin: Origin
-    before: tuple[str, ...] = ()
-    """The ids of the keys that the same person had before, by signed rotations."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what every answer shows of a signer."""
-        return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
-
-    @property
-    def in_words(self) -> str:
-        """The signer, in words for a reader: an agent is called an agent, and no signer is called `you`."""
-        return signer_in_words(self.kind, self.owner, self.fingerprint)
-
-
-def signer_in_words(kind: SignerKind, owner: str, fingerprint: str | None) -> str:
-    """The same of what `as_dict` returns."""
-    if kind is SignerKind.SYSTEM:
-        return f"the system ({owner})"
-    key = "" if fingerprint is None else f" ({fingerprint})"
-    if kind is SignerKind.AGENT:
-        return f"an agent{key}" if owner == AGENT_OWNER else f"an agent: {owner}{key}"
-    return f"{owner}{key}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from importlib import resources
 from typing import Any, Final
 
 from anyio import to_thread
@@ -20,30 +19,26 @@ from rye_mcp.runs.ids import check_run_id, check_stream
 from rye_mcp.runs.outputs import RunOutputs, not_kept
 from rye_mcp.runs.records import RUNNING
 from rye_mcp.ui.events import change_events, log_state, questions_state, run_events
-from rye_mcp.ui.guard import Application, Guard, form_of, names_of
+from rye_mcp.ui.guard import Application, form_of
 from rye_mcp.ui.layout import path
-from rye_mcp.ui.markup import Content, Markup, page_of, tag
+from rye_mcp.ui.markup import Content, tag
 from rye_mcp.ui.parts import Parts
+from rye_mcp.ui.static_files import ICON
 from rye_mcp.ui.views.runs import RunsQuery, runs_view
 
 __all__ = ["ui_application"]
 
 _BLOCK_BYTES: Final = 1 << 18
-_STATIC: Final = {
-    "/style.css": ("style.css", "text/css"),
-    "/script.js": ("script.js", "text/javascript"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
 _SEE_OTHER: Final = 303
 
 
-def ui_application(parts: Parts, *, host: str, port: int) -> Application:
-    """The page behind its guard."""
-    pages = _Pages(parts, f"rye_{port}")
+def ui_application(parts: Parts, *, cookie: str) -> Application:
+    """The views, for requests that the guard has let in; `cookie` is the name of the session's."""
+    pages = _Pages(parts, cookie)
     routes = [
-        Route("/", pages.entrance),
+        Route("/", pages.first),
         Route("/session", pages.open_session, methods=["POST"]),
-        *(Route(address, _static(*each)) for address, each in _STATIC.items()),
+        Route("/icon.svg", _icon),
         Route("/runs", pages.runs),
         Route("/runs/changes", pages.changes),
         Route("/runs/{run}", pages.run),
@@ -65,17 +60,11 @@ def ui_application(parts: Parts, *, host: str, port: int) -> Application:
         Route("/questions/refuse", pages.refuse, methods=["POST"]),
         Route("/health", pages.health),
     ]
-    application = Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
-    return Guard(application, session=parts.session, names=names_of(host, port), cookie=pages.cookie)
+    return Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
 
 
-def _static(name: str, media_type: str) -> Callable[[Request], Response]:
-    content = (resources.files("rye_mcp.ui") / "static" / name).read_bytes()
-
-    def served(_: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return served
+async def _icon(_: Request) -> Response:
+    return Response(ICON, media_type="image/svg+xml")
 
 
 class _Pages:
@@ -83,26 +72,16 @@ class _Pages:
 
     def __init__(self, parts: Parts, cookie: str) -> None:
         self._parts = parts
-        self.cookie = cookie
+        self._cookie = cookie
 
     # --- the session ---
 
-    def entrance(self, request: Request) -> Response:
-        """The first page; for who has no session yet, one that brings the secret of the address."""
-        if request.state.has_session:
-            return RedirectResponse("/runs", _SEE_OTHER)
-        used = "This page was opened in another browser already. For this one: rye ui"
-        body = tag(
-            "main",
-            tag("h1", "rye"),
-            tag("p", "Opening …", id="opening", role="status", data_used=used),
-            tag("noscript", tag("p", "This page needs its own small script to open.")),
-            class_="entrance",
-        )
-        return HTMLResponse(page_of(tag("html", _head("rye"), tag("body", body), lang="en")))
+    async def first(self, _: Request) -> Response:
+        """The first view."""
+        return RedirectResponse("/runs", _SEE_OTHER)
 
     async def open_session(self, request: Request) -> Response:
-        """A session for the secret, once."""
+        """A session for the secret, once, and the first view with it."""
         secret = bytearray()
         async for piece in request.stream():
             secret += piece
@@ -111,8 +90,11 @@ class _Pages:
         cookie = self._parts.session.open(bytes(secret[:1024]).decode("utf-8", "replace"))
         if cookie is None:
             return Response(status_code=403)
-        answer = Response(status_code=204)
-        answer.set_cookie(self.cookie, cookie, httponly=True, samesite="strict", path="/")
+        try:
+            answer = await to_thread.run_sync(self.runs, request)
+        except RyeError as exc:  # the session has begun in any case
+            answer = self.refused(request, exc)
+        answer.set_cookie(self._cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
     # --- runs ---
@@ -340,17 +322,6 @@ def _item_in(request: Request) -> tuple[ItemType, str]:
     if wanted not in set(ItemType):
         raise RyeError("item_not_found", f"expected one of {', '.join(ItemType)}, found another type")
     return ItemType(wanted), check_item_id(request.path_params["item"])
-
-
-def _head(title: str) -> Markup:
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("link", rel="stylesheet", href="/style.css"),
-        tag("script", src="/script.js", defer=True),
-    )
 
 
 def _events(events: AsyncIterator[bytes]) -> Response:

@@ -19,19 +19,18 @@ from starlette.responses import PlainTextResponse, Response
 
 from rye_mcp.known_names import STATUS_OF_UNKNOWN, KnownNames
 from rye_mcp.ui.session import Session
+from rye_mcp.ui.static_files import POLICY
 
 __all__ = ["HEADERS", "MAX_FORM_BYTES", "OPEN_PATHS", "Guard", "form_of", "names_of"]
 
-OPEN_PATHS: Final = frozenset({"/", "/session", "/style.css", "/script.js", "/icon.svg"})
+OPEN_PATHS: Final = frozenset({"/", "/session", "/icon.svg"})
 """What a browser gets before it has a session; nothing of this user is in it."""
 
 MAX_FORM_BYTES: Final = 64 << 10
 """How long the form of a POST may be."""
 
 HEADERS: Final = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",  # without one, browsers send forms with the origin "null"

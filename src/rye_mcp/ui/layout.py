@@ -12,11 +12,13 @@ from starlette.responses import HTMLResponse
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.ui.markup import Content, Markup, page_of, tag
+from rye_mcp.ui.static_files import SCRIPT, STYLE
 
 __all__ = [
     "Frame",
     "button",
     "code_form",
+    "document_of",
     "facts",
     "field",
     "moment",
@@ -67,24 +69,14 @@ class Frame:
         self, title: str, *content: Content, here: str = "", live: str | None = None, status: int = 200
     ) -> HTMLResponse:
         """A view. `live` is where events say that something of it has changed."""
-        head = tag(
-            "head",
-            tag("meta", charset="utf-8"),
-            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("meta", name="color-scheme", content="light dark"),
-            tag("title", f"{title} · rye"),
-            tag("link", rel="icon", href="/icon.svg"),
-            tag("link", rel="stylesheet", href="/style.css"),
-            tag("script", src="/script.js", defer=True),
-        )
-        body = tag(
-            "body",
+        document = document_of(
+            f"{title} · rye",
             tag("a", "Skip to content", href="#content", class_="skip"),
             self._header(here),
             tag("main", *content, id="content", tabindex="-1", data_live=live),
             tag("p", "", id="told", role="status", class_="told"),
         )
-        return HTMLResponse(page_of(tag("html", head, body, lang="en")), status_code=status)
+        return HTMLResponse(document, status_code=status)
 
     def refusal(self, error: RyeError) -> HTMLResponse:
         """The page for something that was refused."""
@@ -122,6 +114,20 @@ class Frame:
             tag("span", self.waiting, class_="count") if address == "/questions" and self.waiting else None
         )
         return tag("a", name, count, href=address, aria_current=current)
+
+
+def document_of(title: str, *body: Content) -> str:
+    """A document with the style sheet and the script of the page."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("link", rel="icon", href="/icon.svg"),
+        STYLE,
+    )
+    return page_of(tag("html", head, tag("body", *body, SCRIPT), lang="en"))
 
 
 def path(*parts: str, **query: str | int | None) -> str:

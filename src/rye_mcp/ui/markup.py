@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from rye_mcp.visible import visible, visible_lines
 
-__all__ = ["Content", "Markup", "page_of", "tag"]
+__all__ = ["Content", "Markup", "inline", "page_of", "tag"]
 
 
 class Markup(str):
@@ -37,6 +37,13 @@ def tag(name: str, /, *content: Content, **attributes: str | int | float | None)
     if name in _VOID:
         return Markup(f"<{opening}>")
     return Markup(f"<{opening}>{_inner(content, keeps_lines=name in _KEEP_LINES)}</{name}>")
+
+
+def inline(name: str, source: str) -> Markup:
+    """A `style` or a `script` with a text of this package, which browsers take as it is."""
+    if "</" in source or "<!--" in source:
+        raise ValueError(f"expected a text that cannot end the element {name}, found one that may")
+    return Markup(f"<{name}>{source}</{name}>")
 
 
 def page_of(*content: Content) -> str:

@@ -1,7 +1,7 @@
 """Starts the page: its socket on loopback, its address with the secret, its parts, and its end.
 
-The address is printed as soon as the socket listens. What is needed to answer is imported while the browser
-is on its way; a connection that comes earlier waits.
+The address is printed as soon as the socket listens, and the entrance answers before the views are imported;
+what comes earlier waits.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
@@ -17,6 +18,7 @@ from rye_mcp.ui.session import Codes, Session, terminal
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
+    from rye_mcp.ui.guard import Application
     from rye_mcp.ui.parts import CheckUp
 
 __all__ = ["serve_ui"]
@@ -64,21 +66,33 @@ def _listen(host: str, port: int) -> socket.socket:
 def _serve(app: App, listening: socket.socket, session: Session, check_up: CheckUp) -> None:
     import anyio
 
-    from rye_mcp.runs.live import LiveView
-    from rye_mcp.runs.log import RunLog
-    from rye_mcp.runs.questions import Questions
-    from rye_mcp.ui.application import ui_application
-    from rye_mcp.ui.parts import Parts
+    from rye_mcp.ui.entrance import Entrance
+    from rye_mcp.ui.guard import Guard, names_of
     from rye_mcp.ui.serving import serve
 
-    state = app.settings.state
+    host, port = listening.getsockname()
+    cookie = f"rye_{port}"
+
+    def views() -> Application:
+        from rye_mcp.runs.live import LiveView
+        from rye_mcp.runs.log import RunLog
+        from rye_mcp.runs.questions import Questions
+        from rye_mcp.ui.application import ui_application
+        from rye_mcp.ui.parts import Parts
+
+        state = app.settings.state
+        log = ending.enter_context(RunLog(state))
+        log.count()  # opens the file: that it was opened is no news for the first view
+        ending.enter_context(Questions(state).watched())
+        parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
+        return ui_application(parts, cookie=cookie)
 
     async def run() -> None:
-        async with app.closing():
-            host, port = listening.getsockname()
-            application = ui_application(parts, host=host, port=port)
-            await serve(application, listening)
+        entrance = Entrance(views)
+        guard = Guard(entrance, session=session, names=names_of(host, port), cookie=cookie)
+        async with app.closing(), anyio.create_task_group() as tasks:
+            tasks.start_soon(entrance.build)
+            await serve(guard, listening)
 
-    with RunLog(state) as log, Questions(state).watched():
-        parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
+    with ExitStack() as ending:
         anyio.run(run)

@@ -11,7 +11,8 @@ from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.permissions import Permissions
-from rye_mcp.trust.verify import Signer, VerifiedItem
+from rye_mcp.trust.scope import Signer
+from rye_mcp.trust.verify import VerifiedItem
 
 __all__ = ["CARRIED", "VERIFIED", "Integrity", "metadata_as_dict"]
 

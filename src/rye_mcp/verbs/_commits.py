@@ -14,8 +14,8 @@ from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, Space, SpaceName, 
 from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file
+from rye_mcp.trust.listing import unsigned_content
 from rye_mcp.trust.signers import COMMITTED, Fact, commit_fact
-from rye_mcp.trust.skill_listing import unsigned_content
 from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:

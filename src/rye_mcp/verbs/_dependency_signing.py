@@ -23,11 +23,11 @@ from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, render_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.scope import Signer, SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
 from rye_mcp.trust.signature import require_honest_text
 from rye_mcp.trust.trust_store import Seen
-from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
+from rye_mcp.trust.verify import VerifiedItem, verify_item
 from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
 from rye_mcp.verbs._signing_rights import (
     Agreement,

@@ -30,7 +30,7 @@ EVERYTHING: Final = "*"
 """The pattern that every id matches."""
 
 Tracked = Callable[[Sequence[ItemPlace]], Iterable[ItemPlace]]
-"""Hands on the items that are worked on, one after the other; for who shows how far it is."""
+"""Yields the items one after the other while they are worked on, so that a caller can show progress."""
 
 MAX_PATTERN: Final = 519
 """How many characters a pattern may have: as many as the longest id."""

@@ -34,8 +34,8 @@ from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.listing import render_skill_listing
 from rye_mcp.trust.scope import Role
-from rye_mcp.trust.skill_listing import render_skill_listing
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._commits import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
@@ -224,7 +224,7 @@ def _by_record(file: ItemFile, context: Context) -> str | None:
 def _by_full_record(file: ItemFile, context: Context) -> str | None:
     if not context.trust.is_record_full:
         return None
-    return "nobody can tell whose it is, as the record of who signed what in this project is full"
+    return "nobody can tell whose it is, because the record of signers of this project is full"
 
 
 def _by_listing(file: ItemFile, context: Context) -> str | None:

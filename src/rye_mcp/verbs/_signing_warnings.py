@@ -159,7 +159,7 @@ def unknown_keywords_in(metadata: ItemMetadata) -> Iterator[Notice]:
         schema = getattr(metadata, name)
         if not isinstance(schema, dict):
             continue
-        from lilux.schemas.vocabulary import unknown_keywords
+        from lilux.schemas.schema_validator import unknown_keywords
 
         found = list(islice(unknown_keywords(schema), _SHOWN))
         if found:

@@ -6,28 +6,29 @@ unverified files say; an agent is only told that an element is refused, and why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement, ChainError
 from rye_mcp.executor.chain.verifier import roles_in
 from rye_mcp.executor.configuration.parameters import UnfilledError
-from rye_mcp.executor.preparation import DryRun
-from rye_mcp.items import ItemFile, printable
-from rye_mcp.permissions import sentence
+from rye_mcp.executor.dry_run import DryRun
+from rye_mcp.executor.tree import MAX_CALL_DEPTH
+from rye_mcp.items import ItemFile, ItemType, printable
+from rye_mcp.notices import present
+from rye_mcp.permissions import sentence, taken_to_declare
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import RoleOf, verify_item
 from rye_mcp.verbs._answers import Integrity
-from rye_mcp.verbs._callees import Callee, callees
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["Callee", "ExplainRequest", "Explained", "Explanation", "explain"]
+__all__ = ["Callee", "ExplainRequest", "Explained", "Explanation", "callees", "explain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +101,11 @@ class Explanation:
             "declares": self.declares,
             "chain": [each.as_dict() for each in self.chain],
         }
-        if self.secrets:
-            answer["secrets"] = dict(self.secrets)
-        if self.calls:
-            answer["calls"] = [each.as_dict() for each in self.calls]
-        if self.needs:
-            answer["needs"] = [printable(name) for name in self.needs]
+        answer |= present(
+            secrets=dict(self.secrets),
+            calls=[each.as_dict() for each in self.calls],
+            needs=[printable(name) for name in self.needs],
+        )
         if self.refusal is not None:
             answer["refusal"] = {k: v for k, v in self.refusal.as_dict().items() if k != "status"}
         if self.call is not None:
@@ -184,3 +184,76 @@ def _integrity(file: ItemFile, role: RoleOf, context: Context) -> Integrity:
             return Integrity.of(verify_item(file, context.trust, role=role))
     except RyeError as exc:
         return Integrity(refusal=exc)
+
+
+# --- what it calls ---
+
+
+MAX_SHOWN: Final = 100
+"""How many tools are shown at most."""
+
+_PATTERN: Final = "a pattern"
+_AGAIN: Final = "as above"
+_MORE: Final = "not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A tool, or a pattern, that a program may call; `state` is `verified`, or why nothing is told of it."""
+
+    item_id: str
+    state: str
+    may: str | None = None
+    calls: tuple[Callee, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a call would be refused as things are."""
+        return self.may is None and self.state not in (_PATTERN, _AGAIN, _MORE)
+
+    @property
+    def in_words(self) -> str:
+        """The tool, and what it may do."""
+        return f"{self.item_id}: {self.may or self.state}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {"item_id": self.item_id, "state": self.state}
+        if self.may is not None:
+            answer["declares"] = self.may
+        if self.calls:
+            answer["calls"] = [each.as_dict() for each in self.calls]
+        return answer
+
+
+def callees(calls: frozenset[str], context: Context) -> tuple[Callee, ...]:
+    """The tools that stand in `permissions.calls`, each with those that it may call itself."""
+    return tuple(_Look(context).below(calls, depth=1))
+
+
+class _Look:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._shown: set[str] = set()
+
+    def below(self, calls: frozenset[str], *, depth: int) -> Iterator[Callee]:
+        for item_id in sorted(calls):
+            if item_id.endswith("/*"):
+                yield Callee(item_id, _PATTERN)
+            elif item_id in self._shown:
+                yield Callee(item_id, _AGAIN)
+            elif len(self._shown) >= MAX_SHOWN or depth > MAX_CALL_DEPTH:
+                yield Callee(item_id, _MORE)
+            else:
+                self._shown.add(item_id)
+                yield self._one(item_id, depth)
+
+    def _one(self, item_id: str, depth: int) -> Callee:
+        try:
+            verified = self._context.verify(self._context.spaces.find(item_id, ItemType.TOOL).item)
+            declared = self._context.metadata(verified).permissions
+        except RyeError as exc:
+            return Callee(item_id, exc.code)
+        may = sentence(taken_to_declare(declared, verified.signer.kind))
+        calls = frozenset() if declared is None else declared.calls
+        return Callee(item_id, "verified", may, tuple(self.below(calls, depth=depth + 1)))

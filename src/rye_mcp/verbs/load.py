@@ -38,7 +38,8 @@ from rye_mcp.notices import Notice
 from rye_mcp.spaces import read_skill_file
 from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, verify_manifest
-from rye_mcp.trust.verify import Evidence, VerifiedItem
+from rye_mcp.trust.scope import Evidence
+from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._answers import Integrity, metadata_as_dict
 from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
 from rye_mcp.verbs._skill_writing import files_of, write_skill

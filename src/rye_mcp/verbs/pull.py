@@ -88,7 +88,7 @@ async def pull(request: PullRequest, context: Context, fetch: Fetch) -> Pulled:
 
     1. it is fetched, and compared with its digests
     2. all of it passes the gate, or nothing is written
-    3. nobody else has signed what was here before
+    3. no other person signed the items that were here before
     4. nothing is in the way that was edited here
     5. the files are written, then the pins
     """

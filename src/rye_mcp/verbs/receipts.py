@@ -18,9 +18,8 @@ import msgspec
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.receipts.checkpoint import entry_for_rekor, mark_in, payload_of
 from rye_mcp.receipts.envelope import MAX_ENVELOPE_BYTES, Envelope
-from rye_mcp.receipts.log_check import check_log
+from rye_mcp.receipts.log_check import check_log, entry_for_rekor, mark_in, payload_of
 from rye_mcp.receipts.runner import RunnerKeys, RunnerNotary
 from rye_mcp.receipts.verification import ChainCheck, Checked, Problem, Signers, receipt_in
 from rye_mcp.runs.chain import ChainedReceipt, Mark

@@ -23,10 +23,10 @@ from rye_mcp.metadata import ItemMetadata, examine, without_values
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import sentence
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.scope import Signer, SignerKind
 from rye_mcp.trust.sign import require_unchanged, sign_item
 from rye_mcp.trust.trust_store import Seen
-from rye_mcp.trust.verify import Signer, VerifiedItem
+from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._dependency_signing import CompanionSigner
 from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
@@ -409,6 +409,8 @@ class _Signer:
         outlook: list[Notice | None] = []
         if file.item_type is ItemType.TOOL:
             outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)), result.item)
+        elif file.item_type is ItemType.SKILL:
+            outlook = [self._chains.refresh_skill(result.item)]
         require_unchanged(file)
         return result.also(*filter(None, outlook))
 

@@ -20,23 +20,13 @@ from rye_mcp.items import SKILL_TEXT, ItemFile, ItemType, SpaceName, is_item_id,
 from rye_mcp.metadata import front_matter, parse_metadata
 from rye_mcp.spaces import each_file, scan_files, skill_of, skill_place
 from rye_mcp.spaces.source_tree import SourceFile
-from rye_mcp.trust.skill_listing import render_skill_listing
+from rye_mcp.trust.listing import render_skill_listing
 from rye_mcp.verbs._skill_copies import CLIENTS, difference
 from rye_mcp.verbs._skill_writing import files_of, write_directory, write_skill
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.skill_review import Review, review
 
-__all__ = [
-    "CLIENTS",
-    "AddRequest",
-    "AddResult",
-    "Added",
-    "LinkRequest",
-    "NotAdded",
-    "add",
-    "link",
-    "look_at",
-]
+__all__ = ["CLIENTS", "AddRequest", "AddResult", "Added", "LinkRequest", "NotAdded", "add", "link", "look_at"]
 
 _PLACES: Final = ("", "skills", ".ai/skills", *CLIENTS.values())
 """Where skills are looked for in a directory that is none."""

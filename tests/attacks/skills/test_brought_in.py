@@ -14,7 +14,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_SKILL_BYTES, SpaceName
-from rye_mcp.verbs.git_fetching import fetched, is_git_source
+from rye_mcp.sharing.checkout import checked_out, is_repository
 from rye_mcp.verbs.skills import CLIENTS, AddRequest, LinkRequest, add, link
 from tests.skill_world import FILES, TEXT, directory_of, read, write, written
 from tests.trust_world import World, refused
@@ -162,7 +162,7 @@ def _repository(place: Path, files: dict[str, str | bytes]) -> str:
 
 def _brought_in(world: World, source: str) -> list[str]:
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ, _anywhere) as found:
+        async with checked_out(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin=found.origin, renamed=True), person(world))
             assert not result.failed, result.failed[0].error
             return [each.origin for each in result.added]
@@ -208,7 +208,7 @@ def test_nothing_of_a_repository_runs(world: World, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text(f'[filter "evil"]\n\tsmudge = touch {mark}; cat\n\trequired = true\n')
 
     async def files() -> dict[str, bytes]:
-        async with fetched(source, {**os.environ, "HOME": str(home)}, _anywhere) as found:
+        async with checked_out(source, {**os.environ, "HOME": str(home)}, _anywhere) as found:
             return {path: (found.directory / path).read_bytes() for path in ("SKILL.md", "a.md")}
 
     assert anyio.run(files) == {"SKILL.md": TEXT.encode(), "a.md": b"$Id$ $Format:%H$\n"}
@@ -232,7 +232,7 @@ def test_what_git_starts_does_not_come_from_a_clone(
     why_not = app_of(world).trust.directories.why_not
 
     async def fetch(source: str) -> None:
-        async with fetched(source, {**os.environ, "PATH": path}, why_not):
+        async with checked_out(source, {**os.environ, "PATH": path}, why_not):
             pass
 
     anyio.run(fetch, _repository(tmp_path / "repository", dict(FILES)))
@@ -248,10 +248,10 @@ def test_a_directory_of_a_repository_is_no_link_out_of_it(tmp_path: Path) -> Non
     source = _repository(place, {})
 
     async def fetch() -> None:
-        async with fetched(f"{source}#more/brew-tea", os.environ, _anywhere):
+        async with checked_out(f"{source}#more/brew-tea", os.environ, _anywhere):
             raise AssertionError
 
-    refused("unsafe_path", lambda: anyio.run(fetch))
+    refused("artifact_not_found", lambda: anyio.run(fetch))
 
 
 def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
     source = _repository(place, {})
 
     async def bring_in() -> list[str]:
-        async with fetched(source, os.environ, _anywhere) as found:
+        async with checked_out(source, os.environ, _anywhere) as found:
             result = add(AddRequest(found.directory, origin="x", renamed=True), person(world))
             return [each.error.code for each in result.failed]
 
@@ -278,11 +278,11 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
         "",
     ],
 )
-def test_addresses_that_git_could_run_something_for_are_none(source: str) -> None:
-    assert not is_git_source(source)
+def test_addresses_that_make_git_run_something_are_refused(source: str) -> None:
+    assert not is_repository(source)
 
     async def fetch() -> None:
-        async with fetched(source, os.environ, _anywhere):
+        async with checked_out(source, os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
@@ -303,15 +303,15 @@ exec /usr/bin/git "$@"
     environment = {**os.environ, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
 
     async def fetch() -> None:
-        async with fetched(source, environment, _anywhere):
+        async with checked_out(source, environment, _anywhere):
             raise AssertionError
 
-    refused("read_failed", lambda: anyio.run(fetch))
-    assert (tmp_path / "asked").read_text().split()[-3:] == ["--", source, "HEAD"]
+    refused("registry_unreachable", lambda: anyio.run(fetch))
+    assert (tmp_path / "asked").read_text().split()[-3:] == ["--", source, "HEAD:refs/rye/pulled"]
 
 
-def test_an_address_with_a_password_is_none() -> None:
-    assert not is_git_source("https://name:password@example.com/x.git")
+def test_an_address_with_a_password_is_refused() -> None:
+    assert not is_repository("https://name:password@example.com/x.git")
 
 
 @pytest.mark.parametrize("directory", ["..", "a/../..", "/etc", "a//b"])
@@ -319,12 +319,12 @@ def test_a_directory_outside_of_a_repository_is_refused(tmp_path: Path, director
     source = _repository(tmp_path / "repository", dict(FILES))
 
     async def fetch() -> None:
-        async with fetched(f"{source}#{directory}", os.environ, _anywhere):
+        async with checked_out(f"{source}#{directory}", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
         anyio.run(fetch)
-    assert caught.value.code == "unsafe_path"
+    assert caught.value.code == "artifact_not_found"
 
 
 def test_git_is_not_found_where_nothing_may_be_started(tmp_path: Path) -> None:
@@ -335,24 +335,24 @@ def test_git_is_not_found_where_nothing_may_be_started(tmp_path: Path) -> None:
 
     async def fetch() -> None:
         path = f"{planted}:."
-        async with fetched(source, {**os.environ, "PATH": path}, lambda _: "it is a project's"):
+        async with checked_out(source, {**os.environ, "PATH": path}, lambda _: "it is a project's"):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
         anyio.run(fetch)
-    assert caught.value.code == "read_failed"
+    assert caught.value.code == "registry_unreachable"
     assert "it is a project's" in caught.value.message
     assert not mark.exists()
 
 
-def test_a_repository_that_is_none_says_so(tmp_path: Path) -> None:
+def test_an_invalid_repository_is_reported(tmp_path: Path) -> None:
     async def fetch() -> None:
-        async with fetched(f"file://{tmp_path}/nothing", os.environ, _anywhere):
+        async with checked_out(f"file://{tmp_path}/nothing", os.environ, _anywhere):
             raise AssertionError
 
     with pytest.raises(RyeError) as caught:
         anyio.run(fetch)
-    assert caught.value.code == "read_failed"
+    assert caught.value.code == "registry_unreachable"
 
 
 # --- copies for clients ---

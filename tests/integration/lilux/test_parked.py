@@ -43,13 +43,16 @@ WAYS = ("started", "forked")
 """How what waits came to be: started early, or forked from a zygote."""
 
 TELL = """
-import json, os, sys
+import _locale, json, os, sys
+streams = sys.stdin, sys.stdout, sys.stderr
 descriptors = sorted(number for number in range(1024) if os.path.lexists(f"/proc/self/fd/{number}"))
 told = {
     "argv": sys.argv, "orig": sys.orig_argv, "path": sys.path, "cwd": os.getcwd(), "input": sys.stdin.read(),
     "env": dict(os.environ), "name": __name__, "file": __file__, "names": sorted(globals()),
     "umask": os.umask(0), "flags": str(sys.flags), "encoding": [sys.stdout.encoding, sys.stdout.errors],
     "descriptors": descriptors, "leads": os.getsid(0) == os.getpid(),
+    "streams": [[each.name, each.mode, each.seekable(), each.line_buffering] for each in streams],
+    "locale": _locale.setlocale(_locale.LC_CTYPE),
 }
 print(json.dumps(told))
 sys.stderr.write("to the error stream")
@@ -137,6 +140,21 @@ async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_c
     assert comparable(result) == comparable(expected)
     if name == "leaves_a_file_open":
         assert (place / "kept").read_text() == "kept"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_has_the_locale_that_its_variables_name(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    script, spec = script_of(tmp_path / "copy", SCRIPTS["tells"]), spec_of("none", tmp_path)
+    told = []
+    for locale in ("C.UTF-8", "POSIX"):
+        parked = await parked_by(way, primitive, spec)
+        call = call_of(spec, script, env={"LC_ALL": locale})
+        warm, started = await parked.run(call), await cold(primitive, spec, call)
+        assert json.loads(warm.stdout)["locale"] == json.loads(started.stdout)["locale"]
+        told.append(json.loads(started.stdout)["locale"])
+    assert told == ["C.UTF-8", "C"]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -28,7 +31,8 @@ def test_the_way_in(page: RunningPage) -> None:
         assert client.get("/runs").status_code == 401
         assert client.post("/session", content="a guess").status_code == 403
         answer = client.post("/session", content=page.secret)
-        assert answer.status_code == 204
+        assert answer.status_code == 200
+        assert "Nothing has run yet." in answer.text
         cookie = answer.headers["set-cookie"]
         assert cookie.startswith(f"rye_{page.port}=")
         assert "HttpOnly" in cookie
@@ -40,7 +44,7 @@ def test_the_way_in(page: RunningPage) -> None:
 
 def test_every_answer_has_the_headers_that_keep_it_where_it_is(page: RunningPage) -> None:
     with page.client() as client:
-        for path in ("/", "/runs", "/nothing", "/script.js"):
+        for path in ("/", "/runs", "/nothing", "/icon.svg"):
             headers = client.get(path).headers
             policy = headers["content-security-policy"]
             assert "default-src 'none'" in policy
@@ -51,6 +55,15 @@ def test_every_answer_has_the_headers_that_keep_it_where_it_is(page: RunningPage
             assert headers["referrer-policy"] == "same-origin"
             assert headers["cache-control"] == "no-store"
             assert "server" not in headers
+
+
+@pytest.mark.parametrize("kind", ["script", "style"])
+def test_the_policy_lets_in_the_one_script_and_the_one_style_sheet(page: RunningPage, kind: str) -> None:
+    with page.client() as client:
+        answer = client.get("/")
+    [source] = re.findall(f"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+    assert f" {kind}-src 'sha256-{digest}';" in answer.headers["content-security-policy"]
 
 
 def test_it_listens_on_loopback_alone_and_ends_with_a_signal(tmp_path: Path) -> None:

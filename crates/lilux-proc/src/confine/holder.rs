@@ -22,7 +22,7 @@ pub struct Namespaces {
     pub net: OwnedFd,
 }
 
-/// Who there is in the namespace of users.
+/// The users in the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
     /// The namespace of the machine.
@@ -82,7 +82,7 @@ fn map_all(holder: Pid) -> Result<(), Errno> {
     write(&format!("/proc/{holder}/gid_map"), everybody)
 }
 
-/// The keeper, outside, may say who is in it.
+/// The keeper, outside, may map its users.
 fn ask_for_map(theirs: &OwnedFd) -> Result<(), Errno> {
     fd::send(theirs, &[std::io::IoSlice::new(b"u")], &[])?;
     let mut word = [0; 1];

@@ -31,7 +31,7 @@ pub extern "C" fn main(pipe: *mut c_void) -> c_int {
     }
     // Nobody can look into this process. If somebody could, there should be nothing to see.
     let inside = rustix::process::chroot(STAGE).and_then(|()| rustix::process::chdir(c"/"));
-    // Children that end are gone at once, without anybody who waits for them.
+    // Children that end are reaped at once; nothing waits for them.
     if inside.is_err() || sys::signals::ignore_children().is_err() {
         sys::exit_now(1);
     }

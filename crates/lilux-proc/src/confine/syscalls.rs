@@ -251,7 +251,7 @@ fn of(family: i32, kind: i32, protocol: i32) -> Vec<Test> {
     vec![equal(0, family as u32), kind, equal(2, protocol as u32)]
 }
 
-/// A connected pair has nobody else to talk to, but for datagrams: those may name any address each time.
+/// A connected pair can only talk to each other, except with datagrams: each may name any address.
 fn pairs(shape: Shape) -> Rule {
     let unix = equal(0, libc::AF_UNIX as u32);
     if shape.cell {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::poller::Key;
 
 const THREADS: usize = 8;
-/// One run takes at most so many of them: names whose servers do not answer hold up nobody else.
+/// One run takes at most so many of them: names whose servers do not answer delay no other run.
 const SHARE: usize = 4;
 /// More addresses of a host are not tried.
 const MAX_ADDRESSES: usize = 8;

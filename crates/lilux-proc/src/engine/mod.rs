@@ -274,7 +274,7 @@ impl Engine {
         if let Some(bytes) = input.credit() {
             self.notices.push(Notice::Event(Event::Credit { id, bytes }));
         }
-        // A pipe that is closed has left epoll with its last descriptor; nobody else holds our end.
+        // A pipe that is closed has left epoll with its last descriptor; nothing else holds our end.
         if let (true, Some(pipe)) = (before, &input.pipe) {
             let interest = if more { EventFlags::OUT } else { EventFlags::empty() };
             let _ = self.poller.modify(pipe, Token::Input(key), interest);

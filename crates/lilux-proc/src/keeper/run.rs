@@ -262,7 +262,7 @@ impl Run<'_> {
             self.left_running = inside + self.others().into_iter().filter(|pid| !is_over(*pid)).count();
         }
         self.kill_everything();
-        // Killed within the deadline or not: without an ending there is none to report but the signal that was sent.
+        // Killed within the deadline or not: without an exit status, only the signal that was sent can be reported.
         let ending = self.leader_ending().unwrap_or(Ending::Signal(libc::SIGKILL));
         self.close(ending)
     }

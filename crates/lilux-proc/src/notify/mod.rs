@@ -89,7 +89,7 @@ pub fn receive(listener: &OwnedFd) -> Result<Notice, Errno> {
     Ok(notice)
 }
 
-/// Whether the caller still waits, so that its number means nobody else.
+/// Whether the caller still waits, so that its number still means it.
 pub fn is_valid(listener: &OwnedFd, id: u64) -> bool {
     // SAFETY: the kernel reads one number.
     checked(unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID as libc::Ioctl, &raw const id) }).is_ok()
@@ -131,7 +131,7 @@ pub fn take(thread: u32, number: RawFd) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A handle is had on processes only, and who calls may be another thread of one than its first.
+/// Only processes have handles, and the caller may be a thread other than the first.
 fn open_process(thread: u32) -> Result<OwnedFd, Errno> {
     let open = |number: u32| {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;

@@ -1,7 +1,7 @@
 //! The direct children of this process, as the kernel lists them.
 //!
 //! A subreaper's orphaned descendants become its direct children. So when this list holds nobody but a tool that is
-//! already dead, nothing of that tool's tree is alive; and killing whoever is on it, again and again, reaches all of it.
+//! already dead, nothing of that tool's tree is alive; and killing everything on it, again and again, reaches all of it.
 //! The list can be relied on because only this process, of one thread, ever removes somebody from it, by reaping.
 
 use std::fs;

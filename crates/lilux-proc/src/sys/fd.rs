@@ -128,7 +128,7 @@ pub fn open_null() -> Result<OwnedFd, Errno> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The same file under a number that is none of the fixed places.
+/// The same file under a number outside the fixed places.
 pub fn above_fixed_places(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_FREE)
 }
@@ -215,6 +215,6 @@ pub fn let_go_of_client() -> Result<(), Errno> {
 fn place(descriptor: &OwnedFd, number: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: dup2 only replaces what stands at the number, which the caller has given up.
     checked(unsafe { libc::dup2(descriptor.as_raw_fd(), number) })?;
-    // SAFETY: the number is open now and nobody else in this process owns it.
+    // SAFETY: the number is open now, and nothing else in this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

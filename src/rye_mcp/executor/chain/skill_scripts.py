@@ -15,9 +15,9 @@ from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import MAX_ITEM_BYTES, MAX_SKILL_BYTES, ItemFile, ItemType, printable
 from rye_mcp.spaces import skill_of, skill_place
 from rye_mcp.spaces.source_tree import SourceFile
-from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.trust.skill_listing import listed_paths
-from rye_mcp.trust.verify import Signer, Trust, VerifiedItem, verify_item
+from rye_mcp.trust.listing import listed_paths
+from rye_mcp.trust.scope import Role, Signer, SignerKind
+from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
 __all__ = ["WholeSkill", "require_persons_tool", "whole_skill"]
 

@@ -21,8 +21,7 @@ from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSp
 from lilux.primitives.subprocess import render as render_process
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.executor.configuration.filling import Filling
-from rye_mcp.executor.configuration.flags import flag_arguments
+from rye_mcp.executor.configuration.filling import Filling, flag_arguments
 from rye_mcp.executor.configuration.merged import (
     PARAMS_ENV,
     Uses,

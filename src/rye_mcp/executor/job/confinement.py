@@ -1,7 +1,7 @@
 """The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
-Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
-what it was is seen again where the supervisor opens it.
+It looks up where things are on this machine, again for each run where that may change. The supervisor checks
+once more that a path is the same when it opens it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
+from rye_mcp.apart import off_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
@@ -33,8 +34,14 @@ from rye_mcp.trust.scope import SignerKind
 if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
     from rye_mcp.spaces import Spaces
+    from rye_mcp.trust.directories import Directories
 
-__all__ = ["Confined", "Confinement", "Rights"]
+__all__ = [
+    "Bounds",
+    "Confined",
+    "Confinement",
+    "Rights",
+]
 
 _SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 """Directories that every policy shows anyway."""
@@ -312,7 +319,7 @@ def _is_in(path: str, places: Iterable[str]) -> bool:
 def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...]:
     """The places of a program: its file, the prefix around it, and the virtual environment it belongs to.
 
-    A prefix that has a home, a project, or what is hidden in it is none: then only the file can be read.
+    A prefix that contains a home, a project or a hidden place does not count: then only the file can be read.
     """
     found = {real} if _is_program(real) else set()
     venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120
@@ -336,11 +343,6 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
     programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
     is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
     return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
-
-
-def _with_target(path: str) -> tuple[str, ...]:
-    """A protected path and, of a link, what it leads to: that is made read-only in its place."""
-    return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
 
 
 def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
@@ -414,11 +416,38 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
     """Return the policy without missing paths and links, what it shows, and what it protects."""
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
-    protected = dict.fromkeys(each for path in planned.protect for each in _with_target(path))
+    targets = {path: os.path.realpath(path) for path in planned.protect if os.path.islink(path)}  # noqa: PTH114
+    links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
+    # Of a link, what it leads to is made read-only in its place.
+    pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
+    protected = dict.fromkeys(each for pair in pairs for each in pair)
     policy = replace(
         planned,
         read=read,
-        protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
+        protect=[each for each in protected if each not in links],
         mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
     )
     return policy, shown, protected
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The confinement of a program that a primitive of this process starts, and that may outlive its call.
+
+    Calls with equal bounds may share a program: the servers of `rye mcp` do.
+    """
+
+    rights: Rights
+    confinement: Confinement = field(compare=False, repr=False)
+    directories: Directories = field(compare=False, repr=False)
+
+    def shared(self) -> Self:
+        """The bounds of a program that all items in a directory share, with the files that it keeps."""
+        directory = str(PurePosixPath(self.rights.item_id).parent)
+        return replace(self, rights=replace(self.rights, item_id=directory))
+
+    async def around(self, process: Halves) -> Confined:
+        """The process under its policy; RyeError `denied_by_policy` for what no program gets here."""
+        facts = await self.confinement.facts()
+        confine = partial(self.confinement.confine_lasting, self.rights, process, facts)
+        return await off_loop(confine)

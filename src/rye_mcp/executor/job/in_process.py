@@ -28,7 +28,7 @@ from rye_mcp.executor.environment.resolver import Environment, Paths
 if TYPE_CHECKING:
     from rye_mcp.executor.chain.builder import ChainElement
     from rye_mcp.executor.chain.validator import ValidChain
-    from rye_mcp.executor.job.bounds import Bounds
+    from rye_mcp.executor.job.confinement import Bounds
     from rye_mcp.executor.job.jobs import Job
 
 __all__ = ["InProcessCall", "InProcessPrimitive", "build_in_process"]

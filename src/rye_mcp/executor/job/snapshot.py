@@ -197,7 +197,7 @@ class Snapshot:
 class SnapshotStore:
     """Makes the snapshots of one process. It may be used by several threads.
 
-    `directory` is where they are, for who has a place of their own; it is made when it is not there.
+    `directory` is where they are; it is made if it is missing.
     """
 
     def __init__(self, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> None:

@@ -26,7 +26,7 @@ from rye_mcp.executor.chain.validator import ValidChain
 from rye_mcp.items import SpaceName, is_item_id, printable
 from rye_mcp.metadata import TOOL_TYPES
 from rye_mcp.permissions import UNCONFINED, Permissions, difference, read_permissions
-from rye_mcp.trust.verify import Evidence
+from rye_mcp.trust.scope import Evidence
 
 __all__ = [
     "PACKAGE",
@@ -260,7 +260,7 @@ def only_the_root_differs(locked: Pins, found: Pins) -> bool:
 
 
 def only_own_parts_differ(stored: Lockfile, valid: ValidChain, own: frozenset[str], path: str | None) -> bool:
-    """Whether everything that differs is what a person vouches for who has the keys `own`.
+    """Whether everything that differs was signed with one of the keys `own`.
 
     She has signed the file `path` just now, or the root (None), with all that it brings along. Besides, each
     element counts that she has signed since the lockfile was written, with the library of such a runtime,

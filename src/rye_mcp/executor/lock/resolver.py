@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,14 @@ from rye_mcp.spaces import Spaces
 from rye_mcp.trust import signature
 from rye_mcp.trust.verify import Trust, verify_item
 
-__all__ = ["LockState", "LockfileResolver", "PinnedChain", "RootLock", "Signed", "older_than"]
+__all__ = [
+    "LockState",
+    "LockfileResolver",
+    "PinnedChain",
+    "RootLock",
+    "Signed",
+    "older_than",
+]
 
 State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 
@@ -65,6 +72,21 @@ class PinnedChain:
     valid: ValidChain
     lock: LockState
     notices: tuple[Notice, ...] = ()
+
+    def as_data(self) -> tuple[Mapping[str, Any], ...]:
+        """Each element with where it is, its hash, and who vouches for it."""
+        return tuple(
+            {
+                "item_id": element.item_id,
+                "space": element.space.value,
+                "path": printable(element.path),
+                "version": element.version,
+                "integrity": item.digest,
+                "signer": item.signer.as_dict(),
+                "executor_id": element.executor_id,
+            }
+            for element, item in self.valid.verified.pairs
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The calls that wait until a zygote is free, in their order, and how long that is worth waiting for.
 
-A call waits only as long as starting an interpreter for it would take, with those that are being started.
+A call waits if it would have to wait longer for an interpreter of its own: the calls before it would start
+theirs as well, and the processors would be shared by all of them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from rye_mcp.executor.warm.pool import Seat
     from rye_mcp.executor.warm.zygotes import Slot
 
-__all__ = ["Line", "Place"]
+__all__ = ["PROCESSORS", "Line", "Place"]
 
 _WEIGHT: Final = 0.2
 """How much the last call counts in how long calls take."""
 
-_PROCESSORS: Final = len(os.sched_getaffinity(0))
+PROCESSORS: Final = len(os.sched_getaffinity(0))
 
 
 @dataclass(slots=True)
@@ -50,17 +51,23 @@ class Line:
 
     def is_worth_it(self, zygotes: int) -> bool:
         """Whether one of so many zygotes is free earlier than an interpreter would be started."""
-        return zygotes > 0 and (len(self._places) + 1) * self.busy_s / zygotes <= self._start_s
+        starts = self.cold + len(self._places) + 1
+        return zygotes > 0 and self._turn_s(zygotes) <= self.start_s * max(1.0, starts / PROCESSORS)
 
-    async def wait(self, give_back: Callable[[Slot | Seat], None]) -> Slot | Seat | None:
-        """What the call gets when it is its turn; None if that takes too long.
+    def is_long(self, zygotes: int) -> bool:
+        """Whether one more zygote would be there before it is the turn of the next call."""
+        return self._turn_s(zygotes) > self.start_s > 0
+
+    async def wait(self, give_back: Callable[[Slot | Seat], None], zygotes: int) -> Slot | Seat | None:
+        """What the call gets when it is its turn; None if that takes twice as long as it should.
 
         A call that is given up gives back what it got in the same moment.
         """
+        limit = 2 * max(self._turn_s(zygotes), self.start_s)
         place = Place(anyio.Event())
         self._places.append(place)
         try:
-            with anyio.move_on_after(2 * self._start_s):
+            with anyio.move_on_after(limit):
                 await place.came.wait()
         except BaseException:
             if place.got is not None:
@@ -85,6 +92,6 @@ class Line:
         took = self._clock() - since
         self.busy_s += (took - self.busy_s) * (_WEIGHT if self.busy_s else 1.0)
 
-    @property
-    def _start_s(self) -> float:
-        return self.start_s * (1 + self.cold / _PROCESSORS)
+    def _turn_s(self, zygotes: int) -> float:
+        """How long the next call would have to wait for its turn."""
+        return (len(self._places) + 1) * self.busy_s / zygotes

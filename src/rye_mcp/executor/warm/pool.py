@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -144,6 +144,7 @@ class _Waiting:
     template: Template | None = None
     wanted: int = 1
     is_filling: bool = False
+    is_hurried: bool = False
     paused_until: float = 0.0
     why: str = "none_waiting"
 
@@ -212,10 +213,27 @@ class Pool:
             slot.is_idle = False
             return slot
         waiting.grow()
-        found = None
-        if waiting.line.is_worth_it(len(waiting.slots)):
-            found = await waiting.line.wait(partial(self._given_back, waiting))
-        return found
+        if not waiting.line.is_worth_it(len(waiting.slots)):
+            return None
+        self._hurry(waiting)
+        return await waiting.line.wait(partial(self._given_back, waiting), len(waiting.slots))
+
+    def _hurry(self, waiting: _Waiting) -> None:
+        """Start one more zygote although calls need the processors, if the calls in line gain by it."""
+        template = waiting.template
+        if template is None or waiting.is_hurried or len(waiting.slots) >= template.keep:
+            return
+        if not waiting.line.is_long(len(waiting.slots)) or self._clock() < waiting.paused_until:
+            return
+        waiting.is_hurried = True
+
+        async def start() -> None:
+            try:
+                await self._tried(waiting, self._one_zygote)
+            finally:
+                waiting.is_hurried = False
+
+        self._background.start(start, after=0.0)
 
     def goes_cold(self, kind: Kind, by: int) -> None:
         """So many more calls of this kind have an interpreter started."""
@@ -353,23 +371,29 @@ class Pool:
             await self._admission().calm()  # once no call needs the processor that this takes
             if not waiting.lacks_one():
                 return
-            try:
-                await self._one_more(waiting)
-            except NotParked as exc:
-                _logger.info("no interpreter waits for the next call: %s: %s", exc.code, exc.message)
-                waiting.why, waiting.paused_until = exc.code, self._clock() + PAUSE_S
-                if waiting.why != MEMORY:
-                    waiting.why = "not_parked"
+            if not await self._tried(waiting, self._one_more):
                 return
-            waiting.why = "none_waiting"
+
+    async def _tried(self, waiting: _Waiting, work: Callable[[_Waiting], Awaitable[None]]) -> bool:
+        """Whether that went well. Otherwise the kind has a pause."""
+        try:
+            await work(waiting)
+        except NotParked as exc:
+            _logger.info("no interpreter waits for the next call: %s: %s", exc.code, exc.message)
+            waiting.why, waiting.paused_until = exc.code, self._clock() + PAUSE_S
+            if waiting.why != MEMORY:
+                waiting.why = "not_parked"
+            return False
+        waiting.why = "none_waiting"
+        return True
 
     async def _one_more(self, waiting: _Waiting) -> None:
         """Let one more wait; NotParked if that can't be."""
         template, slot = waiting.template, waiting.idle()
         if template is None:
             return
-        if slot is None and not memory_allows():
-            raise NotParked("expected free memory, found too little", code=MEMORY)
+        if slot is None:
+            _require_memory()
         if not template.forks:
             self._seated(waiting, await template.seat(None))
             return
@@ -385,6 +409,12 @@ class Pool:
                 self._free(waiting, slot)
             raise
         self._seated(waiting, seat)
+
+    async def _one_zygote(self, waiting: _Waiting) -> None:
+        """One more zygote for the calls in line; NotParked if that can't be."""
+        if waiting.template is not None:
+            _require_memory()
+            await self._new_zygote(waiting, waiting.template)
 
     def _seated(self, waiting: _Waiting, seat: Seat) -> None:
         """Let it wait, or give it to a call that waits for one."""
@@ -431,6 +461,11 @@ async def _ended(seat: Seat) -> None:
     finally:
         if seat.room is not None:
             await off_loop(seat.room.remove, shielded=True)
+
+
+def _require_memory() -> None:
+    if not memory_allows():
+        raise NotParked("expected free memory, found too little", code=MEMORY)
 
 
 def memory_allows(path: str = "/proc/meminfo") -> bool:

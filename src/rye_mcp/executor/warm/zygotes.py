@@ -1,7 +1,7 @@
 """Prepared interpreters that others are forked from: what one is doing, and when it is replaced.
 
 A zygote holds no code of a tool and no variable but those that an interpreter reads when it starts. It is
-replaced when it is old, worn, has grown, was slow, or when what was forked from it has crashed.
+replaced when it is old, worn, has grown, is slow, or when what was forked from it has crashed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ MAX_AGE_S: Final = 600.0
 MAX_FORKS: Final = 1000
 MAX_GROWTH: Final = 1.2
 MAX_FORK_MS: Final = 100.0
-"""When a zygote is replaced: by its age, its forks, its memory beside that at the start, the last fork."""
+MAX_PROCESSOR_MS: Final = 25.0
+"""When a zygote is replaced: by its age, its forks, its memory beside that at the start, and a slow last fork
+if forks take it that long on average. Otherwise it is the machine that is busy, and a new one would be too.
+"""
 
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 """How variables begin that an interpreter reads when it starts, and not again."""
@@ -59,7 +62,7 @@ def is_worn(zygote: Zygote[SubprocessResult]) -> bool:
         or time.monotonic() - facts.started_at > MAX_AGE_S
         or facts.forks >= MAX_FORKS
         or facts.memory_kb > facts.memory_at_start_kb * MAX_GROWTH
-        or (facts.last_fork_ms is not None and facts.last_fork_ms > MAX_FORK_MS)
+        or ((facts.last_fork_ms or 0.0) > MAX_FORK_MS and facts.processor_ms > facts.forks * MAX_PROCESSOR_MS)
     )
 
 

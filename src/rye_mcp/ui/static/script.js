@@ -11,10 +11,20 @@ function open_session(place) {
     place.textContent = "The address of this page is what rye ui has printed. To get one: rye ui";
     return;
   }
-  fetch("/session", { method: "POST", body: secret, credentials: "same-origin" }).then(
-    (answer) => (answer.ok ? location.replace("/runs") : (place.textContent = place.dataset.used)),
-    () => (place.textContent = "rye ui has ended. To start it: rye ui"),
-  );
+  const request = new XMLHttpRequest();
+  request.responseType = "document"; // the first view
+  request.open("POST", "/session");
+  request.onload = () => (request.status === 403 ? (place.textContent = place.dataset.used) : enter(request.response));
+  request.onerror = () => (place.textContent = "rye ui has ended. To start it: rye ui");
+  request.send(secret);
+}
+
+function enter(view) {
+  view.querySelectorAll("script").forEach((each) => each.remove()); // it is running already
+  history.replaceState(null, "", "/runs");
+  document.title = view.title;
+  document.body.replaceWith(document.importNode(view.body, true));
+  begin();
 }
 
 // --- what changes ---
@@ -115,9 +125,13 @@ function count_on() {
   }
 }
 
-const opening = document.getElementById("opening");
-const content = document.getElementById("content");
-if (opening) open_session(opening);
-if (content && content.dataset.live) follow_changes(content.dataset.live);
-for (const place of document.querySelectorAll("[data-follow]")) follow_output(place);
+function begin() {
+  const opening = document.getElementById("opening");
+  const content = document.getElementById("content");
+  if (opening) open_session(opening);
+  if (content && content.dataset.live) follow_changes(content.dataset.live);
+  for (const place of document.querySelectorAll("[data-follow]")) follow_output(place);
+}
+
+begin();
 setInterval(count_on, 1000);

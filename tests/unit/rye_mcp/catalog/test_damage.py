@@ -8,12 +8,13 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 from tests.file_helpers import run_python
 
@@ -99,7 +100,7 @@ DAMAGE = [
 
 @pytest.mark.first_case
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda each: each.__qualname__.partition(".")[0])
-def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, damage: Callable[[Path], object]) -> None:
+def test_a_damaged_index_is_built_again(shelf: Shelf, damage: Callable[[Path], object]) -> None:
     damage(shelf.index_file())
     assert found(shelf) == ITEMS
     with shelf.open() as catalog:
@@ -108,7 +109,7 @@ def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, damage: Callable[[P
         assert bool(catalog.notices) is (damage is a_directory)  # which nobody removes
 
 
-def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) -> None:
+def test_an_index_that_is_damaged_while_in_use_is_built_again(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         zeroed(shelf.index_file())
         catalog.refresh()
@@ -117,7 +118,7 @@ def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) ->
     assert found(shelf) == ITEMS
 
 
-def test_an_index_that_loses_a_table_while_it_is_used_is_made_anew(shelf: Shelf) -> None:
+def test_an_index_that_loses_a_table_while_in_use_is_built_again(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         without_a_table(shelf.index_file())
         assert everything(catalog) == ITEMS
@@ -135,7 +136,7 @@ def test_a_question_that_is_refused_costs_no_index(shelf: Shelf) -> None:
     assert shelf.index_file().stat().st_ino == before
 
 
-def test_who_has_the_old_file_open_goes_on_finding(shelf: Shelf) -> None:
+def test_a_reader_of_the_old_file_goes_on_finding(shelf: Shelf) -> None:
     with shelf.open() as first:
         first.refresh()
         shelf.index_file().unlink()
@@ -162,7 +163,7 @@ def test_a_reader_and_a_writer_do_not_wait_for_each_other(shelf: Shelf) -> None:
 def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.BUSY_TIMEOUT_S", 0.1)
     writer = sqlite3.connect(shelf.index_file(), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     with shelf.open() as catalog:
@@ -175,10 +176,10 @@ def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     assert found(shelf) == ITEMS + 1
 
 
-def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
+def test_a_locked_directory_keeps_nobody_from_searching(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     with shelf.open() as catalog:
@@ -190,6 +191,45 @@ def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
         assert catalog.notices == ()
 
 
+def test_a_catalog_that_opens_gives_up_no_lock_of_another_one_in_its_process(shelf: Shelf) -> None:
+    """Another process would take itself for the last one, and remove the log that both write to."""
+    with shelf.open() as first:
+        shelf.put("many/new", tool("new", "converts too"))
+        first.refresh()
+        with shelf.open() as second:
+            before = sorted(path.name for path in shelf.cache.iterdir())
+            assert run_python(OTHER, shelf.ground.root) == f"{ITEMS + 1}\n"
+            assert sorted(path.name for path in shelf.cache.iterdir()) == before
+            for catalog in (first, second):
+                catalog.refresh()
+                assert everything(catalog) == ITEMS + 1
+                assert catalog.notices == ()
+
+
+def test_any_number_of_processes_open_an_index_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
+    directory = os.open(shelf.cache, os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_SH)  # as one that opens it holds it
+    with shelf.open() as catalog:
+        assert catalog.notices == ()
+    os.close(directory)
+
+
+def test_an_index_that_is_damaged_again_and_again_is_kept_in_memory(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+        [index] = [each for each in catalog._indexes if each.space.name == "project"]
+        damaged = iter([True, True, False])
+
+        def question(engine: Any) -> Any:
+            if next(damaged):
+                raise sqlite3.DatabaseError("database disk image is malformed")
+            return engine.length()
+
+        assert index.ask(question)
+        assert everything(catalog) == ITEMS
+        assert any("memory" in notice for notice in catalog.notices)
+
+
 def test_a_file_that_is_read_only_is_copied_to_memory(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         for index in catalog._indexes:
@@ -199,6 +239,15 @@ def test_a_file_that_is_read_only_is_copied_to_memory(shelf: Shelf) -> None:
         assert everything(catalog) == ITEMS + 1
         assert any("memory" in notice for notice in catalog.notices)
 
+
+OTHER = """
+import sys
+from pathlib import Path
+from tests.catalog_world import Shelf
+from tests.space_helpers import Ground
+from tests.unit.rye_mcp.catalog.test_damage import found
+print(found(Shelf(Ground(Path(sys.argv[1])))))
+"""
 
 FULL = """
 import resource, signal, sys

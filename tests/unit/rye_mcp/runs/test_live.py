@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lilux import _files as files
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.live import MAX_LIVE_BYTES, LiveRun, LiveRuns, LiveView
@@ -100,6 +102,43 @@ def test_files_are_this_users_alone_and_gone_in_the_end(state: Path, live: LiveR
     live.end(run)
     live.close()
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("ends", ["before its file is written", "as its file appears"])
+def test_a_run_that_ends_while_its_file_is_written_leaves_none(
+    state: Path, live: LiveRuns, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """The writer itself ends the run there, so that no other thread has to hit the moment."""
+    has_ended = threading.Event()
+
+    def end(run: LiveRun) -> None:
+        if run is ended:
+            live.end(run)
+            has_ended.set()
+
+    def news(run: LiveRun, *, original: Callable[[LiveRun], Any] = LiveRun.news) -> Any:
+        found = original(run)
+        if ends == "before its file is written":
+            end(run)
+        return found
+
+    def write_whole(
+        path: Path, *args: Any, original: Callable[..., None] = files.write_whole, **how: Any
+    ) -> None:
+        original(path, *args, **how)
+        if ends == "as its file appears" and path.name == ended.run_id:
+            end(ended)
+
+    monkeypatch.setattr(LiveRun, "news", news)
+    monkeypatch.setattr(files, "write_whole", write_whole)
+    ended = live.begin(new_run_id())
+    ended.on_output(b"secret")
+    ended.begun -= 10
+    assert has_ended.wait(20)
+    other = begun(live)
+    until(lambda: other.run_id in LiveView(state).ids())  # the writer is through with the one that ended
+    live.close()
+    assert LiveView(state).ids() == ()
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(state: Path, live: LiveRuns) -> None:

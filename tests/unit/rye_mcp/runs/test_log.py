@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (6,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (7,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:
@@ -263,6 +263,63 @@ def test_a_file_that_knows_nothing_of_warm_runs_is_brought_up_to_date(state: Pat
             assert log.list()[0] == added
             assert data.items() <= added.as_dict().items()
         assert log.notices == ()
+
+
+def test_a_file_without_an_index_for_filters_gets_one(state: Path) -> None:
+    """The file was written by the last version without it."""
+    state.mkdir(mode=0o700)
+    path = state / "runs.sqlite3"
+    path.write_bytes((ASSETS / "runs-6.sqlite3").read_bytes())
+    path.chmod(0o600)
+    with RunLog(state) as log:
+        [moved] = log.list(RunFilter(item="demo/elsewhere".__eq__))
+        assert (moved.node, moved.runtime) == ("attic", "warm")
+        [failed] = log.list(RunFilter(status="error"))
+        assert (failed.item_id, failed.stderr_end) == ("demo/fail", "no")
+        assert len(log.list(RunFilter(client="inspector"))) == 2
+        assert log.notices == ()
+    assert not (state / "runs.damaged.sqlite3").exists()
+
+
+def read_bytes() -> int:
+    """How much this thread has read of files."""
+    facts = Path("/proc/thread-self/io").read_text().split()
+    return int(facts[facts.index("rchar:") + 1])
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RunFilter(item="demo/none".__eq__),
+        RunFilter(client="nobody"),
+        RunFilter(project="/nowhere"),
+        RunFilter(status="error"),
+        RunFilter(status="timeout"),
+        RunFilter(status="running"),
+        RunFilter(since=datetime(9000, 1, 1, tzinfo=UTC)),
+        RunFilter(until=datetime(2000, 1, 1, tzinfo=UTC)),
+        RunFilter(item="demo/none".__eq__, status="ended"),
+    ],
+    ids=["item", "client", "project", "error", "code", "running", "since", "until", "item and state"],
+)
+def test_a_filter_that_finds_nothing_reads_no_rows(long_log: Path, wanted: RunFilter) -> None:
+    """The size of the file is that of its rows; their index is a small part of it."""
+    with RunLog(long_log) as log:
+        before = read_bytes()
+        assert log.list(wanted) == ()
+        assert read_bytes() - before < log.path.stat().st_size / 5
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in which each row fills a page of the file."""
+    state = tmp_path_factory.mktemp("long") / "state"
+    with RunLog(state) as log:
+        for _ in range(1000):
+            log.append(run(stderr_end="x" * 3000))
+        with closing(sqlite3.connect(log.path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return state
 
 
 def test_many_processes_bring_a_file_up_to_date_at_once(state: Path) -> None:
@@ -362,7 +419,7 @@ def written_by(process: subprocess.Popen[str], rows: int) -> list[str]:
     return [run_id for run_id, _ in whole]
 
 
-def test_who_is_killed_loses_the_row_that_it_was_writing_and_no_other(state: Path, rounds: int) -> None:
+def test_a_killed_writer_loses_the_row_that_it_was_writing_and_no_other(state: Path, rounds: int) -> None:
     chance = Random(1)  # noqa: S311 - the same moments each time
     for _ in range(rounds):
         with writer(state) as process:
@@ -407,7 +464,7 @@ def test_new_rows_of_other_processes_are_followed(log: RunLog, state: Path) -> N
     other.close()
 
 
-def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunLog) -> None:
+def test_a_follower_sees_what_it_asked_for_and_the_last_rows_first(log: RunLog) -> None:
     for name in "abc":
         log.append(run(client=name))
     more = iter([run(client="no", code="timeout"), run(client="d")])
@@ -415,7 +472,7 @@ def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunL
     assert [next(followed).client for _ in range(3)] == ["b", "c", "d"]
 
 
-def test_who_follows_sees_all_of_several_new_rows(log: RunLog) -> None:
+def test_a_follower_sees_all_of_several_new_rows(log: RunLog) -> None:
     def pause() -> None:
         for name in "ab":
             log.append(run(client=name))
@@ -472,7 +529,7 @@ def test_a_log_that_nobody_writes_to_is_not_read_again(
     assert 0 < sum("max(seq)" in each for each in asked) <= 2
 
 
-def test_who_follows_sees_a_log_that_was_begun_anew(log: RunLog, state: Path) -> None:
+def test_a_follower_sees_a_log_that_was_begun_again(log: RunLog, state: Path) -> None:
     for _ in range(5):
         log.append(run())
 
@@ -550,7 +607,7 @@ def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(log: RunLog) -> No
     assert record in log.list()
 
 
-def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
+def test_two_finders_of_the_same_damage_lose_no_row(state: Path) -> None:
     state.mkdir(0o700)
     (state / "runs.sqlite3").write_bytes(b"this is no database" * 1000)
     (state / "runs.sqlite3").chmod(0o600)
@@ -572,7 +629,7 @@ def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
     assert notices.count("run_log_damaged") == 1
 
 
-def test_who_is_late_to_find_damage_leaves_the_new_file_alone(log: RunLog, state: Path) -> None:
+def test_a_late_finder_of_damage_leaves_the_new_file_alone(log: RunLog, state: Path) -> None:
     log.append(run())
     for path in state.iterdir():
         path.unlink()
@@ -601,7 +658,7 @@ def test_a_file_of_a_newer_version_is_left_alone(log: RunLog) -> None:
     assert log.path.read_bytes() == before
 
 
-def test_whoever_has_the_file_open_goes_on_in_the_one_that_took_its_place(log: RunLog, state: Path) -> None:
+def test_a_writer_with_the_old_file_open_goes_on_in_the_new_one(log: RunLog, state: Path) -> None:
     log.append(run())
     for path in state.iterdir():
         path.unlink()

@@ -11,10 +11,10 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, ItemFile, ItemType, Space, SpaceName
-from rye_mcp.trust import seal
 from rye_mcp.trust.manifest import SystemManifest, render_manifest
-from rye_mcp.trust.scope import Role
-from rye_mcp.trust.verify import Evidence, Trust, verify_item
+from rye_mcp.trust.scope import Evidence, Role
+from rye_mcp.trust.verify import Trust, verify_item
+from scripts.reference import seal
 from tests.trust_world import refused
 
 SYSTEM_SPACE = seal.system_space_of_package()

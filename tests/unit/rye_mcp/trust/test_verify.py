@@ -14,11 +14,11 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.trust import verify as verify_module
 from rye_mcp.trust.approvals import Decision
-from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
+from rye_mcp.trust.scope import Evidence, Origin, Role, Scope, SignerKind, signer_in_words
 from rye_mcp.trust.sign import sign_content
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import revoke
-from rye_mcp.trust.verify import Evidence, signer_in_words, verify_item
+from rye_mcp.trust.verify import verify_item
 from tests.trust_world import CONTENT, NOW, World, new_key, old, refused
 
 SOURCE = Path(verify_module.__file__).parents[1]
@@ -220,7 +220,7 @@ class TestAKeptAnswer:
         (SignerKind.SYSTEM, "rye-mcp 0.1.0", None, "the system (rye-mcp 0.1.0)"),
     ],
 )
-def test_who_signed_is_said_in_words(
+def test_the_signer_is_told_in_words(
     kind: SignerKind, owner: str, fingerprint: str | None, words: str
 ) -> None:
     assert signer_in_words(kind, owner, fingerprint) == words

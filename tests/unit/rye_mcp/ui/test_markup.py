@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rye_mcp.ui.layout import path, size, state, took
-from rye_mcp.ui.markup import Markup, page_of, tag
+from rye_mcp.ui.markup import Markup, inline, page_of, tag
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ from rye_mcp.ui.markup import Markup, page_of, tag
 )
 def test_what_is_no_markup_is_shown_as_it_is(made: Markup, expected: str) -> None:
     assert made == expected
+
+
+@pytest.mark.parametrize("source", ["let a = '</script>'", "a {} </STYLE", "let a = '<!--'"])
+def test_a_text_that_could_end_its_element_stands_in_no_document(source: str) -> None:
+    with pytest.raises(ValueError, match="expected a text that cannot end the element script"):
+        inline("script", source)
 
 
 def test_text_that_was_shown_once_is_text_again() -> None:

@@ -17,8 +17,8 @@ from rye_mcp.executor.lock.agreement import Comparison, agreed_before
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import parse_metadata
 from rye_mcp.permissions import UNCONFINED, Access, Permissions, read_permissions
-from rye_mcp.trust.scope import Origin, Role, SignerKind
-from rye_mcp.trust.verify import Evidence, Signer, Trust, VerifiedItem
+from rye_mcp.trust.scope import Evidence, Origin, Role, Signer, SignerKind
+from rye_mcp.trust.verify import Trust, VerifiedItem
 from tests.permission_strategies import anything
 from tests.trust_world import World
 

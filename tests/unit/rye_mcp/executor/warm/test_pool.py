@@ -23,9 +23,10 @@ from lilux.primitives.subprocess import (
 )
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
+from rye_mcp.executor.warm.line import PROCESSORS, Place
 from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, memory_allows
 from rye_mcp.executor.warm.recipe import Recipe
-from rye_mcp.executor.warm.zygotes import MAX_FORK_MS, Slot
+from rye_mcp.executor.warm.zygotes import MAX_FORK_MS, MAX_PROCESSOR_MS, Slot, is_worn
 from rye_mcp.metadata import Warm
 
 RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"))
@@ -74,12 +75,14 @@ class Template:
     forks: bool = False
     made: list[Any] = field(default_factory=list)
     zygotes: list[Any] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
     reached: anyio.Event = field(default_factory=anyio.Event)
 
     async def zygote(self) -> Slot:
         made: Any = Zygote()
         self.zygotes.append(made)
-        return Slot(made, RECIPE)
+        self.slots.append(Slot(made, RECIPE))
+        return self.slots[-1]
 
     async def seat(self, slot: Slot | None) -> Seat:
         self.reached.set()
@@ -243,6 +246,51 @@ async def test_the_more_calls_start_one_the_longer_the_others_wait() -> None:
         assert line.is_worth_it(1)
 
 
+async def test_as_many_calls_wait_as_would_wait_longer_for_interpreters_of_their_own() -> None:
+    async with with_a_zygote() as (found, _, _template):
+        line = found._here()["a"].line
+        line.start_s, line.busy_s = 1.0, 1.0 / PROCESSORS
+        line._places.extend(Place(anyio.Event()) for _ in range(1000))
+        assert line.is_worth_it(1)
+        line.busy_s = 1.01 / PROCESSORS
+        assert not line.is_worth_it(1)
+
+
+async def test_a_long_line_gets_one_more_zygote_although_no_processor_is_free() -> None:
+    calls = OneProcessor()
+    async with pool(lambda: calls) as (found, background, _):
+        template = Template(keep=2, forks=True)
+        found.used("a", template)
+        await background.wait()
+        taken(found)
+        line = found._here()["a"].line
+        line.start_s, line.busy_s = 3600.0, 7000.0
+        found.goes_cold("a", 100)
+        async with calls, calls:
+            assert await found.free("a") is template.slots[1]
+        assert len(template.zygotes) == 2
+
+
+async def test_a_short_line_waits_for_the_zygotes_that_there_are() -> None:
+    async with with_a_zygote(keep=2) as (found, _background, template):
+        slot = taken(found)
+        line = found._here()["a"].line
+        line.start_s, line.busy_s = 3600.0, 1800.0
+        got: list[object] = []
+
+        async def another() -> None:
+            got.append(await found.free("a"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(another)
+            while not line._places:
+                await anyio.lowlevel.checkpoint()
+            assert not found._here()["a"].is_hurried
+            found.returned("a", slot)
+        assert got == [slot]
+        assert len(template.zygotes) == 1
+
+
 def taken(found: Pool) -> Slot:
     """The zygote of the one that waits, which a call takes."""
     seat = found.take("a").seat
@@ -252,10 +300,20 @@ def taken(found: Pool) -> Slot:
 
 
 WORN = {
-    "slow": lambda facts: replace(facts, last_fork_ms=MAX_FORK_MS + 1),
+    "slow": lambda facts: replace(
+        facts, last_fork_ms=MAX_FORK_MS + 1, forks=10, processor_ms=10 * MAX_PROCESSOR_MS + 1
+    ),
     "grown": lambda facts: replace(facts, memory_kb=facts.memory_kb * 2),
     "used often": lambda facts: replace(facts, forks=1000),
 }
+
+
+def test_one_that_is_slow_because_others_have_the_processors_is_kept() -> None:
+    zygote: Any = Zygote()
+    zygote.facts = replace(zygote.facts, last_fork_ms=60_000.0, forks=10, processor_ms=10.0)
+    assert not is_worn(zygote)
+    zygote.facts = replace(zygote.facts, processor_ms=10 * MAX_PROCESSOR_MS + 1)
+    assert is_worn(zygote)
 
 
 @pytest.mark.parametrize("how", WORN)
