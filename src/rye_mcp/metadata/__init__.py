@@ -6,6 +6,7 @@ The rules are in `docs/architecture/items.md`.
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
+from rye_mcp.metadata._code import code_of
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
 from rye_mcp.metadata._placing import Cluster, Engine, Placement, Resources
@@ -49,6 +50,7 @@ __all__ = [
     "Warm",
     "arguments_of",
     "body_of",
+    "code_of",
     "examine",
     "examples_of",
     "front_matter",

@@ -17,17 +17,17 @@ from typing import Any, Final, Protocol
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog import Hit, Page, SearchQuery
-from rye_mcp.catalog.query import parse
-from rye_mcp.catalog.reasons import Reasons, Why
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.notices import data_of, present
+from rye_mcp.queries import parse
 from rye_mcp.spaces import Found
 from rye_mcp.trust.scope import Signer
 from rye_mcp.trust.signature import detach
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Runners
+from rye_mcp.verbs._search_reasons import Reasons, Why
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches
 from rye_mcp.verbs.context import Context
@@ -39,9 +39,11 @@ __all__ = [
     "SHADOWED",
     "Detail",
     "Finder",
+    "Reasons",
     "SearchRequest",
     "SearchResult",
     "Shown",
+    "Why",
     "search",
 ]
 

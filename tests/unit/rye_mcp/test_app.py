@@ -167,7 +167,7 @@ import sys
 from pathlib import Path
 import rye_mcp.mcp_server
 from rye_mcp.app import App, Settings
-from rye_mcp.catalog import meaning
+from rye_mcp.language import meaning
 from rye_mcp.items import SpaceName
 root, opened = Path(sys.argv[1]), []
 sys.addaudithook(lambda event, given: event == "open" and opened.append(str(given[0])))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, Hit, SearchQuery
-from rye_mcp.catalog.query import parse
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 
 WRITTEN_AT_ONCE = 2_000

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 from tests.file_helpers import run_python
 
@@ -163,7 +163,7 @@ def test_a_reader_and_a_writer_do_not_wait_for_each_other(shelf: Shelf) -> None:
 def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.BUSY_TIMEOUT_S", 0.1)
     writer = sqlite3.connect(shelf.index_file(), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     with shelf.open() as catalog:
@@ -179,7 +179,7 @@ def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
 def test_a_locked_directory_keeps_nobody_from_searching(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     with shelf.open() as catalog:
@@ -207,7 +207,7 @@ def test_a_catalog_that_opens_gives_up_no_lock_of_another_one_in_its_process(she
 
 
 def test_any_number_of_processes_open_an_index_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_SH)  # as one that opens it holds it
     with shelf.open() as catalog:
