@@ -1,4 +1,4 @@
-"""Ray's token opens the cluster, and no call: neither tools get it, nor does whoever has it get calls to read.
+"""The token of Ray opens the cluster and no call: tools do not get it, nor does its holder get calls to read.
 
 What all processes and files of a cluster hold is looked through by tests/ray/test_secrecy.py.
 """
