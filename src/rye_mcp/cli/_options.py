@@ -28,6 +28,7 @@ __all__ = [
     "AnyTypeOption",
     "ItemArgument",
     "JsonOption",
+    "LockedTypeOption",
     "PatternArgument",
     "ProjectOption",
     "SpaceOption",
@@ -69,6 +70,9 @@ ProjectOption = Annotated[
 TypeOption = Annotated[
     ItemType,
     typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive, knowledge or skill."),
+]
+LockedTypeOption = Annotated[
+    ItemType, typer.Option("--type", metavar="TYPE", help="What it is: tool or skill.")
 ]
 AnyTypeOption = Annotated[
     ItemType | None,

@@ -1,8 +1,7 @@
-"""`rye lock`: what tools were when they were locked, and whether they still are.
+"""`rye lock`: what tools and skills were when they were locked, and whether they still are.
 
-A run creates a missing lockfile, and is refused when the tool, or anything that runs it, is no
-longer what is locked. `rye lock update` is how a person says that it may be. Exit codes: 0 done, 1 refused,
-2 wrong use.
+A run is refused when the tool, or anything that runs it, is no longer what is locked. `rye lock update` is
+how a person says that it may be. Exit codes: 0 done, 1 refused, 2 wrong use.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
 from rye_mcp.cli._options import (
     ItemArgument,
     JsonOption,
+    LockedTypeOption,
     PatternArgument,
     ProjectOption,
     open_app,
@@ -23,7 +23,7 @@ from rye_mcp.cli._options import (
     person,
 )
 from rye_mcp.cli._printing import print_facts, print_json, print_table, report, say
-from rye_mcp.items import printable
+from rye_mcp.items import ItemType, printable
 from rye_mcp.verbs.lock import (
     Locked,
     LockListRequest,
@@ -40,7 +40,7 @@ from rye_mcp.verbs.lock import (
 
 __all__ = ["lock"]
 
-lock = command_group("Lock tools as they are now, and check that they still are.", for_id="update")
+lock = command_group("Lock tools and skills as they are now, and check that they still are.", for_id="update")
 
 _SHOWN_DIGITS = 16
 _NOTHING = "nothing is locked"
@@ -58,7 +58,9 @@ def list_lockfiles(
         print_json(result.as_dict())
     elif result.lockfiles:
         red = (number for number, each in enumerate(result.lockfiles) if each.refusal is not None)
-        print_table(("ITEM", "VERSION", "SPACE", "LOCKED"), list(map(_row, result.lockfiles)), red=red)
+        print_table(
+            ("ITEM", "TYPE", "VERSION", "SPACE", "LOCKED"), list(map(_row, result.lockfiles)), red=red
+        )
     else:
         typer.echo(_NOTHING)
 
@@ -70,11 +72,12 @@ def show(
         str | None,
         typer.Option("--version", metavar="VERSION", help="Which version; by default the one it has now."),
     ] = None,
+    item_type: LockedTypeOption = ItemType.TOOL,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a lockfile pins."""
-    result = lock_show(LockShowRequest(item, version), person(open_app(project)))
+    result = lock_show(LockShowRequest(item, version, item_type), person(open_app(project)))
     if as_json:
         print_json(result.as_dict())
         return
@@ -97,9 +100,14 @@ def show(
 
 
 @lock.command()
-def update(pattern: PatternArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
-    """Lock a tool as it is now, or all that are locked and match a pattern."""
-    result = lock_update(LockUpdateRequest(pattern), person(open_app(project), as_json=as_json))
+def update(
+    pattern: PatternArgument,
+    item_type: LockedTypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Lock a tool or a skill as it is now, or all that are locked and match a pattern."""
+    result = lock_update(LockUpdateRequest(pattern, item_type), person(open_app(project), as_json=as_json))
     if as_json:
         print_json(result.as_dict())
     else:
@@ -118,7 +126,7 @@ def verify(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether tools are what was locked, without running them."""
+    """Say whether tools and skills are what was locked, without running them."""
     result = lock_verify(LockVerifyRequest(pattern), person(open_app(project)))
     if as_json:
         print_json(result.as_dict())
@@ -132,12 +140,12 @@ def verify(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _row(locked: Locked) -> tuple[str, str, str, str]:
+def _row(locked: Locked) -> tuple[str, str, str, str, str]:
     place = locked.place
     when = f"refused: {locked.refusal.code}" if locked.refusal is not None else ""
     if locked.stored is not None:
         when = locked.stored.lockfile.generated_at
-    return (place.item_id, place.version, place.space.name.value, when)
+    return (place.item_id, place.item_type.value, locked.version, place.space.name.value, when)
 
 
 def _short(name: str, value: str | None) -> str:

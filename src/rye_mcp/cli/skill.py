@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,21 +11,25 @@ import typer
 
 from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
 from rye_mcp.cli._options import JsonOption, ProjectOption, SpaceOption, open_app, person
-from rye_mcp.cli._printing import print_json, print_table, report, say
-from rye_mcp.items import ItemType, SpaceName, printable
+from rye_mcp.cli._printing import print_facts, print_json, print_table, report, say
+from rye_mcp.items import NO_FILES, ItemType, SpaceName, printable
 from rye_mcp.verbs.context import options_of
-from rye_mcp.verbs.skill_review import Finding
+from rye_mcp.verbs.explain_skill import ExplainedSkill, ScriptTool
+from rye_mcp.verbs.skill_review import Review
 from rye_mcp.verbs.skills import CLIENTS, Added, AddRequest, AddResult, LinkRequest, add, link, look_at
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
+    from rye_mcp.trust.verify import Signer
 
-__all__ = ["skill"]
+__all__ = ["print_explained", "skill"]
 
 skill = command_group("Skills of others: bring them in, look at them, place copies for other clients.")
 
 MAX_SHOWN: Final = 40
 """How many findings of a skill are printed; `--json` has more."""
+
+_SHOWN_DIGITS: Final = 16
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a skill.")]
 
@@ -74,7 +78,7 @@ def add_skills(
     else:
         for each in result.added:
             say(f"added {each.file.item_id} from {each.origin}")
-            _print_review(each)
+            _print_review(each.file.item_id, each.review)
         for failure in result.failed:
             report(failure.error)
         _print_next(result.added, space)
@@ -109,7 +113,7 @@ def review_skills(
         return
     for each in found:
         say(f"{each.file.item_id}: {printable(each.file.text_path.parent)}")
-        _print_review(each)
+        _print_review(each.file.item_id, each.review)
 
 
 @skill.command("link")
@@ -167,18 +171,41 @@ def make_tool_of_script(
     say(f"  {made.next_command}")
 
 
-def _print_review(added: Added) -> None:
-    findings = added.review.findings
-    if not findings:
-        say("  nothing to look at was found besides the text itself")
+def print_explained(found: ExplainedSkill, in_words: Callable[[Signer | None], str]) -> None:
+    """Print what a skill is, who signed it, and what to look at."""
+    files = (found.file.skill or NO_FILES).files
+    facts = {
+        "skill": f"{found.file.item_id}: {found.description or 'without a description'}",
+        "state": found.integrity.state,
+        "signer": in_words(found.integrity.signer),
+        "path": printable(found.file.text_path.parent),
+        "locked in": "no lockfile" if found.lock is None else printable(found.lock.path),
+    }
+    print_facts(facts.items())
+    for place in found.shadows:
+        say(f"{found.file.item_id} hides one of the {place.space.name} space: {printable(place.path)}")
+    for copy in found.copies:
+        how = "as it is signed" if copy.differs is None else f"differs in {copy.differs}"
+        say(f"{copy.client} has a copy, {how}: {printable(copy.path)}")
+    rows = [(path, str(each.size), each.digest[:_SHOWN_DIGITS]) for path, each in sorted(files.items())]
+    print_table(("FILE", "BYTES", "SHA256"), rows)
+    if found.tools:
+        print_table(("TOOL", "SCRIPT", "STATE", "MAY"), [_tool_row(each) for each in found.tools])
+    _print_review(found.file.item_id, found.review)
+
+
+def _tool_row(tool: ScriptTool) -> tuple[str, str, str, str]:
+    return tool.item_id, tool.script, tool.integrity.state, tool.declares or ""
+
+
+def _print_review(name: str, found: Review) -> None:
+    if not found.findings:
+        say("nothing to look at was found besides the text itself")
         return
-    print_table(("LOOK AT", "WHERE", "FOUND"), [_row(each) for each in findings[:MAX_SHOWN]])
-    if len(findings) > MAX_SHOWN:
-        say(f"and more: {added.review.summary}; rye skill review {added.file.item_id} --json")
-
-
-def _row(finding: Finding) -> tuple[str, str, str]:
-    return finding.kind, finding.where, finding.text
+    rows = [(each.kind, each.where, each.text) for each in found.findings[:MAX_SHOWN]]
+    print_table(("LOOK AT", "WHERE", "FOUND"), rows)
+    if len(found.findings) > MAX_SHOWN:
+        say(f"and more: {found.summary}; rye skill review {name} --json")
 
 
 def _print_next(added: Sequence[Added], space: SpaceName) -> None:

@@ -17,7 +17,7 @@ from lilux.primitives.lockfile import Lockfile
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.executor.lock import pins
-from rye_mcp.executor.lock.store import relative_lockfile
+from rye_mcp.executor.lock.store import relative_lockfile, skill_of_lock
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     EXTENSIONS,
@@ -92,7 +92,7 @@ def judge(files: Iterable[SharedFile], space: Space, trust: Trust) -> Arriving:
     1. the keys that came along can be read, and are those of persons
     2. each listing is signed, also that of a skill, and each file that it lists is there, as listed
     3. each item is signed
-    4. each lockfile pins a tool that is there, as it is
+    4. each lockfile pins a tool or a skill that is there, as it is
     5. nothing else is there, and no key that signed nothing
     """
     given = tuple(files)
@@ -249,23 +249,22 @@ class _Desk:
             verify_item(file, self._trust, role=MetadataRole.of(file), moment=self._moment)
 
     def require_lock(self, file: SharedFile) -> None:
-        """A lockfile is that of a tool which is there, and pins it as it is."""
+        """A lockfile is that of a tool or a skill which is there, and pins it as it is."""
         try:
             lockfile = Lockfile.from_bytes(file.content)
         except LockfileError as exc:
             raise _refused(f"a lockfile as {file.path}", "something else") from exc
         if pins.issues_in(lockfile) or not pins.is_version(lockfile.root.version):
             raise _refused(f"a lockfile as {file.path}", "one that pins nothing")
-        tools = {
-            each.file.item_id: each.digest
-            for each in self.judged.values()
-            if each.file.item_type is ItemType.TOOL
-        }
-        root = lockfile.root
-        if relative_lockfile(root.tool_id, root.version) != file.path:
+        skill, root = skill_of_lock(file.path), lockfile.root
+        if skill != root.tool_id and relative_lockfile(root.tool_id, root.version) != file.path:
             raise _refused(f"a lockfile of what its name says as {file.path}", root.tool_id)
-        if tools.get(root.tool_id) != root.integrity:
-            raise _refused(f"the tool that {file.path} pins", "none with this content")
+        wanted = ItemType.SKILL if skill else ItemType.TOOL
+        digests = {
+            each.file.item_id: each.digest for each in self.judged.values() if each.file.item_type is wanted
+        }
+        if digests.get(root.tool_id) != root.integrity:
+            raise _refused(f"the {wanted} that {file.path} pins", "none with this content")
 
     def require_signed(self, documents: Iterable[TrustDocument]) -> None:
         """Each key that came along has signed something that did."""

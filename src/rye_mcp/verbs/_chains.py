@@ -19,6 +19,7 @@ from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier
 from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.executor.lock.resolver import LockfileResolver, Signed
+from rye_mcp.executor.lock.skills import SkillLocks
 from rye_mcp.executor.lock.store import LockPlace
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata
@@ -107,6 +108,30 @@ class Chains:
             except RyeError as exc:
                 return self.lockfiles.refresh(valid, signed) or Notice("lock_not_saved", exc.message)
         return self.lockfiles.refresh(valid, signed)
+
+    def refresh_skill(self, item: VerifiedItem) -> Notice | None:
+        """The same for a skill: its owner moves its pins, and nobody else."""
+        name = item.file.item_id
+        if item.file.space.name is not SpaceName.PROJECT or self._context.locked:
+            return None
+        locks, signed = SkillLocks(self._context.spaces), self._signed(item)
+        try:
+            stored = locks.find(name)
+            if stored is None and not (signed.by_person and asks_for_locks(self._context)):
+                return None
+            if stored is not None and stored.pins.elements[0].get("signer") not in signed.own:
+                locks.require(item)
+                return None
+            self.lock_skill(item)
+        except RyeError as exc:
+            return Notice(exc.code, f"{exc.message}; if it may be used: {exc.hint}")
+        return Notice(
+            "lock_created" if stored is None else "lock_refreshed", f"{name} is locked as it is now"
+        )
+
+    def lock_skill(self, item: VerifiedItem) -> Path:
+        """Lock a skill of the project as it is."""
+        return SkillLocks(self._context.spaces).write(item, package_version=_package_version())
 
     def refresh_others(self, item: VerifiedItem) -> list[Notice]:
         """Let the lockfiles follow of the tools that rest on what a person signed just now."""
@@ -247,9 +272,12 @@ class LockStates:
         self._chains = Chains(context)
         self._asks = asks_for_locks(context)
         self._locked = {place.item_id for place in self._chains.lockfiles.store.list()}
+        self._locked_skills = {place.item_id for place in SkillLocks(context.spaces).list()}
 
     def of(self, file: ItemFile, metadata: ItemMetadata) -> LockState:
         """Return the state of a verified item's lock. In the package, only locked items are looked at."""
+        if file.item_type is ItemType.SKILL:
+            return LockState(self._of_skill(file))
         is_packaged = file.space.name is SpaceName.SYSTEM and file.item_id not in self._locked
         if file.item_type is not ItemType.TOOL or is_packaged or _is_part(metadata):
             return LockState()
@@ -262,6 +290,12 @@ class LockStates:
             return LockState(_REFUSALS.get(exc.code), exc)
         is_asked_for = self._asks and file.space.name is SpaceName.PROJECT
         return LockState(MISSING if state == "none" and is_asked_for else _WORDS[state])
+
+    def _of_skill(self, file: ItemFile) -> str | None:
+        """How a skill stands to its lockfile, which it was compared with when it was verified."""
+        if file.space.name is not SpaceName.PROJECT:
+            return None
+        return _WORDS["match"] if file.item_id in self._locked_skills else MISSING if self._asks else None
 
 
 def _is_part(metadata: ItemMetadata) -> bool:

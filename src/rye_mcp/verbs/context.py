@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
+from rye_mcp.executor.lock.skills import SkillLocks
 from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces
@@ -74,9 +75,12 @@ class Context:
         return self.open_executor()
 
     def verify(self, file: ItemFile) -> VerifiedItem:
-        """The item, when it passes the gate; RyeError otherwise."""
+        """The item, when it passes the gate, and a skill when it is as it is locked; RyeError otherwise."""
         with whole_hints(file), self.naming_project():
-            return verify_item(file, self.trust, role=MetadataRole.of(file))
+            verified = verify_item(file, self.trust, role=MetadataRole.of(file))
+        if file.item_type is ItemType.SKILL:
+            SkillLocks(self.spaces).require(verified)
+        return verified
 
     @contextmanager
     def naming_project(self) -> Iterator[None]:

@@ -15,14 +15,16 @@ from typing import Any, Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.executor.lock.pins import Difference, Pins, differences, is_version, mismatch
 from rye_mcp.executor.lock.resolver import older_than
+from rye_mcp.executor.lock.skills import SkillLocks, pins_of_skill
 from rye_mcp.executor.lock.store import LockPlace, StoredLock
-from rye_mcp.items import SpaceName, check_item_id, printable
+from rye_mcp.items import ItemType, SpaceName, check_item_id, printable
+from rye_mcp.trust.verify import verify_item
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
-from rye_mcp.verbs.context import Context
+from rye_mcp.verbs.context import Context, options_of, whole_hints
 
 __all__ = [
     "LockListRequest",
@@ -58,13 +60,15 @@ class LockShowRequest:
 
     item_id: str
     version: str | None = None
+    item_type: ItemType = ItemType.TOOL
 
 
 @dataclass(frozen=True, slots=True)
 class LockUpdateRequest:
-    """The tools to lock: one, or all locked ones that match a pattern."""
+    """The tools or skills to lock: one, or all locked ones that match a pattern."""
 
     item_id: str
+    item_type: ItemType = ItemType.TOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,17 @@ class Locked:
     stored: StoredLock | None
     refusal: RyeError | None = None
 
+    @property
+    def version(self) -> str:
+        """The version that is locked; empty for a skill whose lockfile cannot be read."""
+        return self.place.version or (self.stored.pins.root["version"] or "" if self.stored else "")
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
         answer: dict[str, Any] = {
             "item_id": self.place.item_id,
-            "version": self.place.version,
+            "type": self.place.item_type.value,
+            "version": self.version,
             "space": self.place.space.name.value,
             "path": printable(self.place.path),
         }
@@ -215,12 +225,13 @@ class LockVerifyResult:
 
 
 def lock_list(request: LockListRequest, context: Context) -> LockListResult:
-    """The lockfiles that are there, good or not."""
-    store = Chains(context).lockfiles.store
+    """The lockfiles that are there, good or not: those of tools, then those of skills."""
+    store, locks = Chains(context).lockfiles.store, SkillLocks(context.spaces)
     found: list[Locked] = []
-    for place in _selected(store.list(), request.item_id):
+    for place in _selected([*store.list(), *locks.list()], request.item_id):
         try:
-            found.append(Locked(place, store.read(place)))
+            stored = locks.find(place.item_id) if place.item_type is ItemType.SKILL else store.read(place)
+            found.append(Locked(place, stored))
         except RyeError as exc:
             found.append(Locked(place, None, exc))
     return LockListResult(tuple(found))
@@ -228,6 +239,8 @@ def lock_list(request: LockListRequest, context: Context) -> LockListResult:
 
 def lock_show(request: LockShowRequest, context: Context) -> LockShowResult:
     """One lockfile; RyeError `lock_missing` without one."""
+    if request.item_type is ItemType.SKILL:
+        return LockShowResult(_of_skill(request.item_id, context))
     chains = Chains(context)
     if request.version is not None and not is_version(request.version):
         what = f"expected a version such as 1.2.0, found {printable(request.version)!r:.80}"
@@ -239,6 +252,15 @@ def lock_show(request: LockShowRequest, context: Context) -> LockShowResult:
     return LockShowResult(stored)
 
 
+def _of_skill(name: str, context: Context) -> StoredLock:
+    stored = SkillLocks(context.spaces).find(name)
+    if stored is None:
+        hint = f"rye lock update {name}{options_of(ItemType.SKILL)}"
+        what = f"expected a lockfile of the skill {name}, found none"
+        raise RyeError("lock_missing", what, item_id=name, hint=hint)
+    return stored
+
+
 def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResult:
     """Pin what would run now; RyeError when a tool that is named by its id cannot be locked."""
     if not context.is_person:
@@ -246,6 +268,8 @@ def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResul
         raise RyeError("person_required", what, item_id=request.item_id, hint=_PERSON_HINT)
     context.spaces.require_project()
     chains = Chains(context)
+    if request.item_type is not ItemType.TOOL:
+        return _update_skills(request, chains, context)
     if not is_pattern(request.item_id):
         updated_one = _update(request.item_id, chains, may_be_older=True)
         return LockUpdateResult((replace(updated_one, removed=_remove_left_behind(request.item_id, chains)),))
@@ -259,11 +283,61 @@ def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResul
     return LockUpdateResult(tuple(updated), tuple(failed))
 
 
+def _update_skills(request: LockUpdateRequest, chains: Chains, context: Context) -> LockUpdateResult:
+    if request.item_type is not ItemType.SKILL:
+        what = f"expected a tool or a skill, as nothing else is locked, found {request.item_type}"
+        raise RyeError("unknown_argument", what, item_id=request.item_id)
+    if not is_pattern(request.item_id):
+        return LockUpdateResult((_update_skill(request.item_id, chains, context),))
+    updated: list[Updated] = []
+    failed: list[Verified] = []
+    for name in _names(SkillLocks(context.spaces), request.item_id):
+        try:
+            updated.append(_update_skill(name, chains, context))
+        except RyeError as exc:
+            failed.append(Verified(name, exc.code, refusal=exc))
+    return LockUpdateResult(tuple(updated), tuple(failed))
+
+
+def _update_skill(name: str, chains: Chains, context: Context) -> Updated:
+    file = context.spaces.find(name, ItemType.SKILL, only=SpaceName.PROJECT).item
+    with whole_hints(file):
+        item = verify_item(file, context.trust, role=MetadataRole.of(file))
+    locks, found = SkillLocks(context.spaces), pins_of_skill(item)
+    try:
+        before = locks.find(name)
+    except RyeError:
+        before = None  # it is going to be replaced
+    version = found.root["version"] or ""
+    changes = () if before is None else differences(before.pins, found)
+    if before is not None and not changes:
+        return Updated(name, version, before.path, "unchanged")
+    return Updated(name, version, chains.lock_skill(item), "updated" if before else "created", changes)
+
+
 def lock_verify(request: LockVerifyRequest, context: Context) -> LockVerifyResult:
     """Compare what is locked with what would run; nothing runs, and nothing is written."""
     chains = Chains(context)
-    ids = _locked_ids(request.item_id, chains) if is_pattern(request.item_id) else [request.item_id]
-    return LockVerifyResult(tuple(_verify(item_id, chains) for item_id in ids))
+    ids = _locked_ids(request.item_id, chains)
+    if not is_pattern(request.item_id) and not _names(SkillLocks(context.spaces), request.item_id):
+        ids = [request.item_id]
+    tools = tuple(_verify(item_id, chains) for item_id in ids)
+    skills = (_verify_skill(name, context) for name in _names(SkillLocks(context.spaces), request.item_id))
+    return LockVerifyResult((*tools, *skills))
+
+
+def _verify_skill(name: str, context: Context) -> Verified:
+    try:
+        file = context.spaces.find(name, ItemType.SKILL, only=SpaceName.PROJECT).item
+        context.verify(file)
+        return Verified(name, "match", LockPlace(file.space, name, "", ItemType.SKILL).path)
+    except RyeError as exc:
+        return Verified(name, exc.code, refusal=exc)
+
+
+def _names(locks: SkillLocks, pattern: str) -> list[str]:
+    """The locked skills that match."""
+    return [place.item_id for place in _selected(locks.list(), pattern)]
 
 
 def _update(item_id: str, chains: Chains, *, may_be_older: bool) -> Updated:

@@ -14,7 +14,8 @@ from typing import Any
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.executor.lock.store import LockfileStore, relative_lockfile
+from rye_mcp.executor.lock.skills import SkillLocks
+from rye_mcp.executor.lock.store import LockfileStore, relative_lockfile, relative_skill_lock
 from rye_mcp.files import Tree
 from rye_mcp.items import (
     ItemFile,
@@ -151,6 +152,8 @@ class _Files:
             self._add(path, tree)
             for each in file.skill.files if file.skill else ():
                 self._add(f"{file.item_type.directory}/{file.item_id}/{each}", tree)
+            if file.item_type is ItemType.SKILL and SkillLocks(self._context.spaces).find(file.item_id):
+                self._add(relative_skill_lock(file.item_id), tree)
             if file.item_type is ItemType.TOOL:
                 self._add_tool(ChainElement(file, self._context.metadata(verified)), tree)
 

@@ -409,6 +409,8 @@ class _Signer:
         outlook: list[Notice | None] = []
         if file.item_type is ItemType.TOOL:
             outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)), result.item)
+        elif file.item_type is ItemType.SKILL:
+            outlook = [self._chains.refresh_skill(result.item)]
         require_unchanged(file)
         return result.also(*filter(None, outlook))
 

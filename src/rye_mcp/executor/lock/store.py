@@ -22,21 +22,29 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.pins import PACKAGE, Pins
 from rye_mcp.files import Tree, translated
-from rye_mcp.items import MAX_ID_SEGMENTS, Space, SpaceName, check_item_id, is_item_id, printable
+from rye_mcp.items import MAX_ID_SEGMENTS, ItemType, Space, SpaceName, check_item_id, is_item_id, printable
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust
 
 __all__ = [
     "LOCKFILES_DIRECTORY",
+    "SKILL_LOCKS_DIRECTORY",
     "LockPlace",
     "LockfileStore",
     "StoredLock",
     "comparable",
+    "parse_lockfile",
+    "read_lockfile",
     "relative_lockfile",
+    "relative_skill_lock",
+    "skill_of_lock",
 ]
 
 LOCKFILES_DIRECTORY: Final = "lockfiles"
 """The directory of a space that holds its lockfiles."""
+
+SKILL_LOCKS_DIRECTORY: Final = f"{LOCKFILES_DIRECTORY}/{ItemType.SKILL.directory}"
+"""The directory of a project that holds the lockfiles of its skills, which have no version in their names."""
 
 _SUFFIX: Final = ".lock.json"
 _DIRECTORY_MODE: Final = 0o755
@@ -65,15 +73,18 @@ class StoredLock:
 
 @dataclass(frozen=True, slots=True)
 class LockPlace:
-    """Where a lockfile is, and for what, by its name."""
+    """Where a lockfile is, and for what, by its name; that of a skill has no version in it."""
 
     space: Space
     item_id: str
     version: str
+    item_type: ItemType = ItemType.TOOL
 
     @property
     def path(self) -> Path:
         """The whole path of the file."""
+        if self.item_type is ItemType.SKILL:
+            return self.space.root / relative_skill_lock(self.item_id)
         return self.space.root / relative_lockfile(self.item_id, self.version)
 
 
@@ -99,7 +110,7 @@ class LockfileStore:
 
         def work() -> StoredLock | None:
             for space in self._spaces.accessible():
-                data = _read(space, relative, item_id)
+                data = read_lockfile(space, relative, item_id)
                 if data is not None:
                     return self._parsed(space, relative, data, item_id)
             return None
@@ -109,7 +120,7 @@ class LockfileStore:
     def read(self, place: LockPlace) -> StoredLock:
         """The lockfile at a place that was listed; RyeError `lock_missing` when it is gone."""
         relative = relative_lockfile(place.item_id, place.version)
-        data = _read(place.space, relative, place.item_id)
+        data = read_lockfile(place.space, relative, place.item_id)
         if data is None:
             what = f"expected the lockfile {printable(place.path)}, found none"
             raise RyeError("lock_missing", what, where=printable(place.path), item_id=place.item_id)
@@ -166,7 +177,7 @@ class LockfileStore:
         path = space.root / relative
         if space.name is SpaceName.SYSTEM:
             self._trust.manifest.require_listed(relative, data, path)
-        lockfile = _parse(data, path, item_id)
+        lockfile = parse_lockfile(data, path, item_id)
         stored = StoredLock(
             lockfile, Pins.of_lockfile(lockfile), space, path, hashlib.sha256(data).hexdigest()
         )
@@ -195,7 +206,19 @@ def relative_lockfile(item_id: str, version: str) -> str:
     return f"{LOCKFILES_DIRECTORY}/{item_id}@{version}{_SUFFIX}"
 
 
-def _read(space: Space, relative: str, item_id: str) -> bytes | None:
+def relative_skill_lock(name: str) -> str:
+    """Where the lockfile of a skill is in a space."""
+    return f"{SKILL_LOCKS_DIRECTORY}/{check_item_id(name)}{_SUFFIX}"
+
+
+def skill_of_lock(path: str) -> str | None:
+    """The name of the skill that a path is the lockfile of; None for every other path."""
+    name = path.removeprefix(f"{SKILL_LOCKS_DIRECTORY}/").removesuffix(_SUFFIX)
+    return name if is_item_id(name) and "/" not in name and path == relative_skill_lock(name) else None
+
+
+def read_lockfile(space: Space, relative: str, item_id: str) -> bytes | None:
+    """The bytes of a lockfile; None without one."""
     try:
         return Tree(space.root).read(relative, limit=MAX_LOCKFILE_BYTES)
     except RyeError as exc:
@@ -204,7 +227,8 @@ def _read(space: Space, relative: str, item_id: str) -> bytes | None:
         raise _malformed(space.root / relative, [exc.message], item_id) from exc
 
 
-def _parse(data: bytes, path: Path, item_id: str) -> Lockfile:
+def parse_lockfile(data: bytes, path: Path, item_id: str) -> Lockfile:
+    """A lockfile that pins something; RyeError `malformed_lockfile` for anything else."""
     try:
         lockfile = Lockfile.from_bytes(data)
     except LockfileError as exc:

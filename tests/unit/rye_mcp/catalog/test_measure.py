@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog._ranking import MAX_TIMES, MAX_WORDS, Asked, Counts, Features, Measure, stems_counted
+from rye_mcp.catalog._ranking import MAX_TIMES, MAX_WORDS, Counts, Features, Measure, stems_counted
+from rye_mcp.queries import Asked
 
 WORDS = ["convert", "converts", "con", "1", "12", "a", "ab", "größe", "字", "abcd"]
 STEMS = {word: word.removesuffix("s") for word in WORDS}

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog import meaning as meanings
-from rye_mcp.catalog._words import Stemmer, words_of
-from rye_mcp.catalog.meaning import Signs, WordTable, packed, sign_bits, similarity
-from rye_mcp.catalog.query import read_query
-from rye_mcp.catalog.reasons import Reasons
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.language import meaning as meanings
+from rye_mcp.language.meaning import Signs, WordTable, packed, sign_bits, similarity
+from rye_mcp.language.words import Stemmer, words_of
+from rye_mcp.queries import read_query
+from rye_mcp.verbs.search import Reasons
 from tests.catalog_twin import hit
 from tests.catalog_world import Shelf, tool
 
