@@ -234,6 +234,7 @@ class App:
         """The executor of tools: made when the first one runs, and kept."""
         if not self._executors:
             from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+            from rye_mcp.telemetry import row_written
 
             made = PrimitiveExecutor.of(
                 self.spaces,
@@ -245,6 +246,7 @@ class App:
                 writes_locks=self.writes_locks,
                 warm=self.allows_warm,
                 open_engines=self.open_engines,
+                tell=row_written if self.settings.many_calls else None,
             )
             self._executors.append(made)
         return self._executors[0]

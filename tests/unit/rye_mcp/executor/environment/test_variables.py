@@ -13,6 +13,8 @@ from rye_mcp.executor.environment.variables import (
 from rye_mcp.trust.control_variables import chooses_code
 
 SECRET = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "API_KEY",
     "GITHUB_TOKEN",
     "AWS_SECRET_ACCESS_KEY",
