@@ -91,7 +91,8 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
     if not shielded:
         return await done()
     with CancelScope(shield=True):
-        return await done()
+        answer = await done()
+    return answer  # noqa: RET504 - mypy thinks that a scope swallows exceptions
 
 
 @asynccontextmanager
