@@ -64,6 +64,7 @@ STAGES = {
 MAY_BE_REACHED = {
     "lilux._dataclasses": "values that behave as those of the standard library, made later",
     "lilux._files": "files are written whole or not at all, on a full disk and by several processes at once",
+    "lilux._footprints": "files that change at any moment, and whatever a call looks at",
     "lilux._frames": "bytes that are cut anywhere, against fixtures that the supervisor reads too",
     "lilux._http.address": "a table of addresses, public and not",
     "lilux._http.body": "every way to cut, pack and spoil a body",

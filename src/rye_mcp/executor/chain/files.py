@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -384,10 +385,24 @@ class _Dependencies:
 def _library_files(
     library: Library | None, tool: ChainElement, trust: Trust, open_tree: OpenTree
 ) -> tuple[tuple[BundledFile, ...], list[Source]]:
-    """Return the files of a runtime's library, for a snapshot and as they were read."""
+    """Return the files of a runtime's library, for a snapshot and as they were read.
+
+    Only the manifest of the package vouches for those of the system space: they are remembered.
+    """
     if library is None:
         return (), []
-    may_call = tool.metadata.permissions is not None and tool.metadata.permissions.calls
+    may_call = bool(tool.metadata.permissions is not None and tool.metadata.permissions.calls)
+    work = partial(_read_library, library, trust, open_tree, may_call=may_call)
+    if library.runtime.space is not SpaceName.SYSTEM or open_tree is not open_on_disk:
+        return work()
+    key = (library.runtime.path, library.relative, may_call)
+    found: tuple[tuple[BundledFile, ...], list[Source]] = trust.libraries.value(key, work)
+    return found
+
+
+def _read_library(
+    library: Library, trust: Trust, open_tree: OpenTree, *, may_call: bool
+) -> tuple[tuple[BundledFile, ...], list[Source]]:
     runtime, below = library.runtime, f"{library.relative}/"
     with open_tree(runtime.file.space) as tree:
         needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)
