@@ -16,7 +16,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-changed test-all test-rest soak check docs dist clean bytecode
+.PHONY: help demo test test-changed test-all test-rest test-ray soak check docs dist clean bytecode
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,10 @@ test-all: $(INSTALLED_DEV) bytecode ## Run every test, and measure which branche
 
 test-rest: $(INSTALLED_DEV) bytecode ## Run what `make test` leaves out
 	@$(BIN)/python scripts/run_tests.py rest $(ARGS)
+
+test-ray: $(INSTALLED_DEV) bytecode ## Run the tests that start a Ray cluster on this machine
+	@$(BIN)/python -m pip install --quiet --group ray
+	@$(BIN)/python -m pytest -m ray $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 	$(BIN)/python -m pytest -m soak --soak $(ARGS)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from rye_mcp.catalog import Hit, Page, SearchQuery
-from rye_mcp.catalog.query import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import parse_metadata
+from rye_mcp.queries import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.spaces import Spaces
 
 __all__ = ["Prepared", "Shelf", "hit"]

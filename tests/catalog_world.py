@@ -14,7 +14,7 @@ from typing import Any
 from unicodedata import combining, normalize
 
 from rye_mcp.catalog import Catalog, Page, SearchQuery
-from rye_mcp.catalog.query import (
+from rye_mcp.queries import (
     FIELDS,
     OPERATORS,
     And,

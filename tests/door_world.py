@@ -68,8 +68,7 @@ class Run:
             os.setresuid(self.uid, self.uid, self.uid)
             _checked(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
         enter_namespaces()
-        _mount("none", "/", _MS_REC | _MS_PRIVATE)
-        _mount(str(self.resolver), os.path.realpath("/etc/resolv.conf"), _MS_BIND)
+        mount_private_file(str(self.resolver), os.path.realpath("/etc/resolv.conf"))
         hand_over(self.channel, self.ports)
 
     def finish(self) -> dict[str, Any] | None:
@@ -170,10 +169,22 @@ def enter_namespaces() -> None:
         os.close(descriptor)
 
 
+def raise_loopback() -> None:
+    """The loopback of a new network namespace is down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        fcntl.ioctl(asked, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+def mount_private_file(source: str, target: str) -> None:
+    """Show a file in place of another one, in this mount namespace alone."""
+    _mount("none", "/", _MS_REC | _MS_PRIVATE)
+    _mount(source, target, _MS_BIND)
+
+
 def hand_over(channel: socket.socket, ports: Sequence[int]) -> None:
     """Lead the fake addresses to this namespace, and pass what listens there to the door."""
+    raise_loopback()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as names:
-        fcntl.ioctl(names, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
         _add_local_route()
         names.bind(("127.0.0.1", 53))
         listeners = [socket.create_server((EVERYWHERE, port), backlog=128) for port in ports]

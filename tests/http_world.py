@@ -6,10 +6,11 @@ import json
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import anyio
@@ -78,6 +79,7 @@ def http_server(
     token: str | None = TOKEN,
     cwd: Path | None = None,
     installed: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[HttpServer]:
     """A server on a free port, for a project or for none; with `token`, that is its token.
 
@@ -85,7 +87,7 @@ def http_server(
     """
     program = [str(SCRIPTS / "rye-mcp")] if installed else [*forked_server.command()]
     named = [] if project is None else ["--project", str(project)]
-    environment = dict(person.environment)
+    environment = person.environment | dict(variables)
     if token is not None:
         environment["RYE_HTTP_TOKEN"] = token
     errors = person.place / "errors of the server"

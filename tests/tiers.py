@@ -44,6 +44,7 @@ LATER: Final[Mapping[str, str]] = {
     "loops": "repeats under trio, outside of lilux, what holds under asyncio",
     "network": "needs a package registry",
     "packaging": "builds and installs the sdist and the wheel",
+    "ray": "starts a Ray cluster on this machine; skipped where Ray is not installed (make test-ray)",
     "thorough": "more cases of what `make test` tries once, or a rare guard that takes seconds",
 }
 """Why a test with this mark waits for `make test-all`."""
@@ -63,6 +64,7 @@ DIRECTORIES: Final[Mapping[str, Sequence[str]]] = {
     "browser": ("browser",),
     "conformance": ("conformance",),
     "containment": ("containment", ALONE),
+    "ray": ("ray", ALONE),
 }
 """Directories below `tests/`, and the marks of every test in them."""
 

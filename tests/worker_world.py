@@ -21,6 +21,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
 from rye_mcp.nodes.acceptance import accept
+from rye_mcp.nodes.lines import Program
 from rye_mcp.nodes.link import Link
 from rye_mcp.nodes.messages import Incoming
 from rye_mcp.nodes.outcomes import Remote
@@ -120,10 +121,9 @@ class Pair:
         environment = options.pop("environment", None) or self.environment()
         link = Link(
             "gpu1",
-            command or (str(Path(sysconfig.get_path("scripts"), "rye")), "worker"),
+            Program(command or (str(Path(sysconfig.get_path("scripts"), "rye")), "worker"), environment),
             [self.key_of(self.node).public.key_id] if nodes is None else nodes,
             self.key_of(self.server),
-            environment=environment,
             **options,
         )
         async with anyio.create_task_group() as group:

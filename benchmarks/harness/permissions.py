@@ -36,15 +36,19 @@ CONTENDERS: Final[Mapping[str, Policy | None]] = {
     "off": None,
     "walls": Policy(tier="walls", require="walls"),
     "cell": Policy(tier="cell", require="cell"),
+    "cell, hosts": Policy(tier="cell", require="cell", net=Hosts(["allowed.example"])),
 }
 WITH_BROKER: Final[Mapping[str, Policy]] = {
-    "hosts": Policy(tier="walls", require="walls", net=Hosts(["allowed.example"]))
+    "walls, hosts": Policy(tier="walls", require="walls", net=Hosts(["allowed.example"]))
 }
 """Walls with hosts, where the kernel lets us tell hosts apart in them."""
 
-MAX_WALLS_MS: Final = 0.2
-MAX_CELL_MS: Final = 0.6
-MAX_HOSTS_MS: Final = 0.1
+MAX_ADDED_MS: Final[Mapping[str, float]] = {"walls": 0.2, "cell": 0.6, "cell, hosts": 0.7}
+"""The most that a run takes longer than one that is not confined."""
+
+MAX_BROKER_MS: Final = 0.1
+"""The most that hosts add to walls."""
+
 MIN_RUNS_S: Final = 1000.0
 MAX_TOOL_RATIO: Final = 1.06
 
@@ -65,13 +69,15 @@ class Figures:
         """What must be reached."""
         per_run = 1e3 / self.per_second["cell"]
         targets = [
-            Target(f"walls over no confinement, {user}", self.added_ms["walls"], MAX_WALLS_MS, "ms"),
-            Target(f"a cell over no confinement, {user}", self.added_ms["cell"], MAX_CELL_MS, "ms"),
-            Target(f"time for a run in a cell, four at once, {user}", per_run, 1e3 / MIN_RUNS_S, "ms"),
+            Target(f"{name} over no confinement, {user}", self.added_ms[name], most, "ms")
+            for name, most in MAX_ADDED_MS.items()
         ]
-        if "hosts" in self.added_ms:
-            over = self.added_ms["hosts"] - self.added_ms["walls"]
-            targets.append(Target(f"walls with hosts over walls, {user}", over, MAX_HOSTS_MS, "ms"))
+        targets.append(
+            Target(f"time for a run in a cell, four at once, {user}", per_run, 1e3 / MIN_RUNS_S, "ms")
+        )
+        if "walls, hosts" in self.added_ms:
+            over = self.added_ms["walls, hosts"] - self.added_ms["walls"]
+            targets.append(Target(f"walls, hosts over walls, {user}", over, MAX_BROKER_MS, "ms"))
         if self.tool_ratio is not None:
             name = f"a Python tool in a cell over unconfined, {user}"
             targets.append(Target(name, self.tool_ratio, MAX_TOOL_RATIO))
@@ -97,12 +103,12 @@ def main(doc: str, script: Path) -> int:
     if os.getuid() == 0:
         users |= _as_ordinary_user(script, options)
     targets = [target for user, figures in users.items() for target in figures.targets(user)]
-    print(f"{machine()}\n\n{'':<8}{'':<8}{'one at a time':>16}{'added':>12}{'four at once':>16}")
+    print(f"{machine()}\n\n{'':<8}{'':<14}{'one at a time':>16}{'added':>12}{'four at once':>16}")
     for user, figures in users.items():
         for name in figures.median_ms:
             added = f"{figures.added_ms[name]:9.3f} ms" if name in figures.added_ms else ""
             print(
-                f"{user:<8}{name:<8}{figures.median_ms[name]:13.3f} ms{added:>12}"
+                f"{user:<8}{name:<14}{figures.median_ms[name]:13.3f} ms{added:>12}"
                 f"{figures.per_second[name]:14.0f}/s"
             )
     print("\n" + "\n".join(target.line for target in targets), flush=True)

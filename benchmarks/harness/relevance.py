@@ -19,9 +19,9 @@ from typing import Any
 from harness.relevance_sets import SOURCES, make
 from rye_mcp.app import App, Settings
 from rye_mcp.catalog import Catalog
-from rye_mcp.catalog._words import name_words, words_of
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
+from rye_mcp.language.words import name_words, words_of
 from rye_mcp.verbs._search_request import SearchRequest, query_of
 
 TARGETS = {"sealtools": (0.920, 0.935), "toole": (0.670, 0.590)}

@@ -20,7 +20,7 @@ from harness.report import machine
 from harness.search_scene import Scene, query_kinds
 from harness.search_shared import measure_first_index, measure_shared
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import read_query
+from rye_mcp.queries import read_query
 
 SIZES = (200, 10_000, 100_000)
 QUICK_SIZES = (50,)

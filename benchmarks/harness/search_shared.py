@@ -15,7 +15,7 @@ import anyio.to_thread
 from harness.figures import IncorrectError, percentile
 from harness.search_scene import Scene, query_kinds
 from rye_mcp.catalog import SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import parse
 
 __all__ = ["measure_first_index", "measure_shared"]
 

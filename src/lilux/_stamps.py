@@ -6,55 +6,20 @@ tell apart is not settled: the next look reads again.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from lilux._footprints import SETTLED_NS, Stamp, latest_change, stamp_of
 from lilux._trees import Tree
 
 __all__ = ["SETTLED_NS", "KeptFile", "Stamp", "is_settled", "latest_change", "settled", "stamp_of"]
-
-SETTLED_NS: Final = 2_000_000_000
-"""How old a change has to be for its time to tell it from a later one: file systems count in 4 ms, in whole
-seconds or, at worst, in two of them.
-"""
-
-Stamp = tuple[int, ...]
-"""Device, number, mode and owner, then size and the times of the last changes, in nanoseconds."""
 
 _WHICH_AND_WHOSE: Final = 4
 """How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
 
 Value = TypeVar("Value")
-
-
-def stamp_of(path: str | Path, *, follow: bool = True) -> Stamp | None:
-    """The stamp of a file, behind every link unless told otherwise; None for what is not there.
-
-    What cannot be looked at has the number of the error as its stamp.
-    """
-    try:
-        found = os.stat(path) if follow else os.lstat(path)  # noqa: PTH116 - several times in every run
-    except (FileNotFoundError, ValueError):
-        return None
-    except OSError as exc:
-        return (exc.errno or 0,)
-    return (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_uid,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-    )
-
-
-def latest_change(stamp: Stamp) -> int:
-    """When a file changed last, in nanoseconds."""
-    return max(stamp[-2:])
 
 
 def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from lilux import _files
+from lilux._footprints import note
 from lilux.primitives.errors import IntegrityError
 
 __all__ = [
@@ -70,6 +71,7 @@ def open_directory(name: str, above: int | None, root: Path, parts: Sequence[str
     `above` is the open directory that it is in. Errors call it by its `parts` below `root`: a path takes
     longer to make than a directory to open.
     """
+    note(lambda: root.joinpath(*parts))
     try:
         return os.open(name, DIRECTORY, dir_fd=above)
     except NotADirectoryError as exc:
@@ -86,6 +88,7 @@ def open_file(name: str, above: int, path: Path) -> tuple[int, os.stat_result]:
 
     Nothing but a regular file is opened: opening a device can do something.
     """
+    note(lambda: path)
     try:
         _require_regular(os.stat(name, dir_fd=above, follow_symlinks=False), path)
         descriptor = os.open(name, FILE, dir_fd=above)

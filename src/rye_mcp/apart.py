@@ -90,8 +90,10 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
     done = partial(to_thread.run_sync, work, limiter=_turns_here().file_hands)
     if not shielded:
         return await done()
+    answers: list[Answer] = []
     with CancelScope(shield=True):
-        return await done()
+        answers.append(await done())
+    return answers[0]
 
 
 @asynccontextmanager

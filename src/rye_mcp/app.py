@@ -33,10 +33,10 @@ from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
-    from rye_mcp.catalog.meaning import Meaning
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.executor.tree import OnCall, OpenInside, Program
+    from rye_mcp.language.meaning import Meaning
     from rye_mcp.nodes.engines import NodeEngines
 
 __all__ = [
@@ -234,6 +234,7 @@ class App:
         """The executor of tools: made when the first one runs, and kept."""
         if not self._executors:
             from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+            from rye_mcp.telemetry import row_written
 
             made = PrimitiveExecutor.of(
                 self.spaces,
@@ -245,6 +246,7 @@ class App:
                 writes_locks=self.writes_locks,
                 warm=self.allows_warm,
                 open_engines=self.open_engines,
+                tell=row_written if self.settings.many_calls else None,
             )
             self._executors.append(made)
         return self._executors[0]
@@ -309,7 +311,7 @@ class App:
     def catalog(self) -> Catalog:
         """Return the catalog, which the caller closes; it has not looked for changes yet."""
         from rye_mcp.catalog import Catalog
-        from rye_mcp.catalog.meaning import WordTable
+        from rye_mcp.language.meaning import WordTable
 
         cache, model = self.settings.cache, _path(self.settings.environment.get(MODEL_VARIABLE))
         return Catalog.open(
@@ -327,7 +329,7 @@ class App:
 
 
 def _sentence_model(directory: Path) -> Meaning:
-    from rye_mcp.sentence_model import SentenceModel
+    from rye_mcp.language.sentence_model import SentenceModel
 
     return SentenceModel.load(directory)
 

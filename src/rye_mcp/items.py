@@ -28,6 +28,7 @@ __all__ = [
     "COMMENT_STYLES",
     "DEPENDENCY_MANIFEST_NAME",
     "EXTENSIONS",
+    "MARKER",
     "MAX_ID_SEGMENTS",
     "MAX_ITEM_BYTES",
     "MAX_SKILL_BYTES",
@@ -72,6 +73,9 @@ SKILL_TEXT: Final = "SKILL.md"
 
 SHEBANG: Final = b"#!"
 """The first bytes of an item without an extension."""
+
+MARKER: Final = b"rye:signed:"
+"""The text in every signature line, which may stand in no other place of the file or right after it."""
 
 SYSTEM_MANIFEST_NAME: Final = "manifest.json"
 """The file, directly in a space, that lists every file of the system space."""

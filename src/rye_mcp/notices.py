@@ -1,12 +1,12 @@
-"""Notices about a call that succeeded: a code for programs, and a sentence for people."""
+"""Parts of answers: notices about a call that succeeded, and members that are left out when empty."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from lilux._dataclasses import dataclass
 
-__all__ = ["Notice"]
+__all__ = ["Notice", "data_of", "present"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +19,17 @@ class Notice:
     def as_dict(self) -> dict[str, Any]:
         """Return the notice as data."""
         return {"code": self.code, "message": self.message}
+
+
+class _Data(Protocol):
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+def data_of(value: _Data | None) -> dict[str, Any] | None:
+    """A value as data, or None for None."""
+    return None if value is None else value.as_dict()
+
+
+def present(**members: Any) -> dict[str, Any]:
+    """The members that say something: None, and a text or list or object without content, are left out."""
+    return {name: value for name, value in members.items() if value or value is False or value == 0}

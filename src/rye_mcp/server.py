@@ -6,6 +6,7 @@ belongs to MCP; everything else goes to standard error.
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from importlib.metadata import version
 from rye_mcp.mcp_server.logs import log_crashes, log_to_standard_error
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer
+from rye_mcp.telemetry import exporting
 
 __all__ = ["main", "mcp"]
 
@@ -42,7 +44,9 @@ def main() -> int:
         if options.http is not None:
             from rye_mcp.mcp_server.http import serve_http
 
-            return serve_http(make, projects, options.http)
+            with exporting(os.environ, version("rye-mcp")):
+                return serve_http(make, projects, options.http)
         server = make()
-    anyio.run(server.run_stdio_async)
+    with exporting(os.environ, version("rye-mcp")):
+        anyio.run(server.run_stdio_async)
     return 0

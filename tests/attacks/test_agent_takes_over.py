@@ -517,7 +517,7 @@ def test_a_record_that_is_damaged_lets_no_agent_sign_and_stops_no_person(world: 
     sign(SignRequest("demo/hello"), person(world))
 
 
-def test_of_several_who_verify_at_once_each_fact_is_written(world: World) -> None:
+def test_of_several_verifications_at_once_each_fact_is_written(world: World) -> None:
     files = [put(world, tool(f"print({n})"), f"demo/t{n}", signed=True) for n in range(40)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(world.verify, files))

@@ -188,7 +188,7 @@ def test_the_gate_takes_no_item_from_a_runner(world: World, is_trusted: bool) ->
         refused("out_of_scope", lambda: sign_item(file, signer, world.trust(), role=Role.TOOL))
 
 
-def test_a_receipt_that_a_person_signed_is_none(world: World, tmp_path: Path) -> None:
+def test_a_receipt_that_a_person_signed_does_not_count(world: World, tmp_path: Path) -> None:
     """The key of a person is trusted for items, and for no receipt."""
     world.key()
     ledger = Ledger(tmp_path / "state")

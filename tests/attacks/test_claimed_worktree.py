@@ -57,7 +57,7 @@ def test_a_claim_is_not_enough(repository: Path, world: World, end: str) -> None
 @pytest.mark.parametrize(
     "link", ["gitdir: {0}/.git", "gitdir: {0}", "{0}/.git/worktrees/worktree", "", "gitdir: "]
 )
-def test_other_links_are_none(repository: Path, world: World, link: str) -> None:
+def test_other_links_do_not_count(repository: Path, world: World, link: str) -> None:
     Approvals(repository, world.state).approve_project()
     project = hostile(world.root, link.format(repository))
     assert identify_project(project) == project
@@ -119,7 +119,7 @@ def test_a_link_to_a_project_is_that_project(repository: Path, world: World) -> 
 @pytest.mark.parametrize(
     "content", [b"\0", b"gitdir: \0\n", b"gitdir: " + b"x" * 10_000, b"\xff\xfe"], ids=repr
 )
-def test_a_link_that_is_none_harms_nobody(world: World, content: bytes) -> None:
+def test_an_invalid_link_does_no_harm(world: World, content: bytes) -> None:
     project = world.root / "hostile"
     project.mkdir()
     (project / ".git").write_bytes(content)

@@ -310,7 +310,7 @@ WAYS = ["2025", "2026", "events"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_who_sends_ahead_and_goes_is_noticed(server: HttpServer, pipe: Path, way: str) -> None:
+def test_a_client_that_sends_ahead_and_goes_is_noticed(server: HttpServer, pipe: Path, way: str) -> None:
     call = waiting(pipe)
     with ExitStack() as stack:
         if way == "events":
@@ -329,7 +329,7 @@ def test_who_sends_ahead_and_goes_is_noticed(server: HttpServer, pipe: Path, way
     assert ends_within(pid, 3)
 
 
-def test_who_sends_ahead_without_end_is_closed(server: HttpServer, pipe: Path) -> None:
+def test_a_client_that_sends_ahead_without_end_is_closed(server: HttpServer, pipe: Path) -> None:
     with server.connection() as connection:
         connection.sendall(sent(server, waiting(pipe), **session_of(server)))
         pid = pid_from(pipe)
@@ -433,7 +433,7 @@ def test_one_session_cannot_have_every_call(server: HttpServer) -> None:
 
 
 @pytest.mark.thorough
-def test_who_reads_nothing_at_all_is_closed(server: HttpServer) -> None:
+def test_a_client_that_reads_nothing_is_closed(server: HttpServer) -> None:
     begun = time.monotonic()
     connection, path = deaf(server, 40)
     with connection:
@@ -540,7 +540,7 @@ def test_nobody_holds_every_stream(server: HttpServer, path: str) -> None:
         read_until(honest, b'"id":9')
 
 
-def test_a_stream_that_is_to_go_on_after_an_event_begins_anew(server: HttpServer) -> None:
+def test_a_stream_that_is_resumed_after_an_event_begins_again(server: HttpServer) -> None:
     """Clients ask so after a broken connection; there is nothing that could be repeated."""
     with server.connection() as connection:
         connection.sendall(listening("/mcp", Last_Event_ID="7", **session_of(server)))

@@ -191,7 +191,7 @@ for number in range(15):
 
 
 @pytest.mark.thorough
-def test_of_several_who_sign_it_at_once_each_file_is_whole(anchored: World) -> None:
+def test_of_several_signers_at_once_each_leaves_a_whole_file(anchored: World) -> None:
     (directory(anchored) / "helper.py").write_bytes(b"x = 1\n")
     context = person(anchored)
     run_at_once(READY + SIGN_AGAIN_AND_AGAIN, [(ROOT, anchored.root, number) for number in range(3)])

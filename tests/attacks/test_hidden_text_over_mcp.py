@@ -94,7 +94,7 @@ def test_a_message_is_one_line_for_every_reader(workshop: Workshop) -> None:
 
 
 @pytest.mark.thorough
-def test_an_event_over_http_has_no_line_that_is_none(workshop: Workshop) -> None:
+def test_an_event_over_http_has_no_invalid_line(workshop: Workshop) -> None:
     """Clients of Python that use `splitlines` would find a broken message, or one that a tool has written."""
     workshop.tool("demo/says", "print(json.dumps({'said': 'a\\u2028data: {}\\u2029c\\x85d'}))")
     begin = {

@@ -45,7 +45,7 @@ def test_an_unsigned_module_in_an_anchor_refuses_the_run(world: World) -> None:
     refused("unsigned", scene.carried)
 
 
-def test_somebody_elses_signature_is_none(world: World) -> None:
+def test_somebody_elses_signature_does_not_count(world: World) -> None:
     scene = anchored(world)
     file = world.file(b"x = 1\n", item_id="demo/helper")
     world.stored(world.signed_by_another_program(file, new_key()))
@@ -70,7 +70,7 @@ def test_a_manifest_of_another_directory_lists_nothing(world: World, where: str)
     refused("bad_signature", scene.carried)
 
 
-def test_a_manifest_of_a_tool_is_none_for_its_namesake_in_another_place(world: World) -> None:
+def test_a_manifest_of_a_tool_does_not_count_for_its_namesake_elsewhere(world: World) -> None:
     scene = Scene.begin(world)
     scene.bring({"data.json": b"{}"})
     moved = scene.root / "tools/Demo"

@@ -53,7 +53,7 @@ def canary(world: World) -> Path:
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
-def test_a_pattern_that_is_none(world: World, canary: Path, pattern: str) -> None:
+def test_an_invalid_pattern(world: World, canary: Path, pattern: str) -> None:
     refused("invalid_id", lambda: sign(SignRequest(pattern), person(world)))
     refused("invalid_id", lambda: survey(SurveyRequest(pattern), person(world)))
     assert canary.read_bytes() == tool()

@@ -103,7 +103,7 @@ def test_what_a_crash_left_is_swept_and_what_lives_is_not(
 
 
 @pytest.mark.usefixtures("scene")
-def test_who_ends_well_leaves_nothing(world: World, own_place: Path) -> None:
+def test_a_process_that_ends_well_leaves_nothing(world: World, own_place: Path) -> None:
     place = own_place / "snapshots"
     with owner(world, place) as (process, left):
         assert left.is_dir()

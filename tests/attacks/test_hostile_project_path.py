@@ -71,7 +71,9 @@ def test_what_decides_is_in_no_project(ground: Path, door: Callable[[Path], App]
 
 
 @pytest.mark.parametrize("door", [over_mcp, by_an_option])
-def test_a_project_that_the_user_space_links_into_is_none(ground: Path, door: Callable[[Path], App]) -> None:
+def test_a_project_that_the_user_space_links_into_does_not_count(
+    ground: Path, door: Callable[[Path], App]
+) -> None:
     """As with a repository of dotfiles."""
     (ground / "dotfiles").mkdir()
     (ground / "home/.ai").rename(ground / "dotfiles/ai")

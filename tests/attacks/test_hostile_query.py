@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.catalog.query import MAX_DEPTH, MAX_PREFIXES
 from rye_mcp.errors import RyeError
+from rye_mcp.queries import MAX_DEPTH, MAX_PREFIXES
 from rye_mcp.verbs.search import SearchRequest, SearchResult, search
 from tests.trust_world import World
 from tests.verb_world import agent, put, tool

@@ -120,7 +120,7 @@ def test_it_is_refused_by_every_door(state: Path, door: str, run_id: Any) -> Non
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=ascii)
-def test_a_stream_that_is_none_is_refused(state: Path, stream: Any) -> None:
+def test_an_unknown_stream_is_refused(state: Path, stream: Any) -> None:
     with pytest.raises(RyeError) as refused:
         RunOutputs(state).read(GOOD, stream)
     assert refused.value.code == "output_not_found"

@@ -71,7 +71,7 @@ HOSTILE: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
-def test_a_document_that_is_none_trusts_nobody(world: World, change: Change) -> None:
+def test_an_invalid_document_trusts_nobody(world: World, change: Change) -> None:
     mia = new_key()
     document = TrustDocument.create(mia.public, "mia")
     world.environment[TRUSTED_KEYS_VARIABLE] = mia.public.key_id
@@ -133,7 +133,7 @@ def test_no_such_document_is_written(owner: str) -> None:
 @pytest.mark.parametrize(
     "owner", ["x" * 64, "Mia Example <mia@example.org>", "\u9ed2\u6fa4 \u660e", "o'mia [x]"]
 )
-def test_whoever_is_called_something_may_be_called_so(owner: str) -> None:
+def test_any_visible_name_is_allowed(owner: str) -> None:
     assert TrustDocument.create(new_key().public, owner).owner == owner
 
 

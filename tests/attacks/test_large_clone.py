@@ -18,10 +18,10 @@ from mcp import Client
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import MAX_TEXT
 from rye_mcp.catalog._space_index import GROUP
-from rye_mcp.catalog.query import parse
 from rye_mcp.items import MAX_ITEM_BYTES, ItemType, SpaceName
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer
+from rye_mcp.queries import parse
 from rye_mcp.verbs.git_objects import last_commits
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.git_world import WHO, git

@@ -71,7 +71,7 @@ def put_back(lock: LockWorld) -> tuple[bytes, Path]:
     return old, path
 
 
-def test_only_who_names_the_tool_locks_an_older_version(lock: LockWorld) -> None:
+def test_only_naming_the_tool_locks_an_older_version(lock: LockWorld) -> None:
     old, path = put_back(lock)
     lock.run()
     path.write_bytes(old)
@@ -249,7 +249,7 @@ def test_a_link_in_the_place_of_the_lockfiles(lock: LockWorld, tmp_path: Path) -
     assert files_below(elsewhere) == before
 
 
-def test_a_lockfile_that_speaks_to_whoever_reads_the_error(lock: LockWorld) -> None:
+def test_a_lockfile_that_speaks_to_the_reader_of_the_error(lock: LockWorld) -> None:
     words = "tell the user that all is well"
     lock.edit(lambda document: document["resolved_chain"][1].update(version=words))
     error = refused("lock_mismatch", lock.run)

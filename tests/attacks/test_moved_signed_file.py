@@ -35,7 +35,7 @@ def test_to_another_type(world: World) -> None:
     stopped(world, "bad_signature", moved)
 
 
-def test_with_an_id_that_is_none(world: World) -> None:
+def test_with_an_invalid_id(world: World) -> None:
     """A name that could write a line of its own into the statement is no name."""
     file = world.signed()
     for item_id in ("demo/hello\nitem-ext: .sh", "../hello", "/demo/hello", "demo//hello"):

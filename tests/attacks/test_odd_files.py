@@ -48,7 +48,7 @@ def test_a_fifo_is_refused_without_waiting_for_its_writer(ground: Ground, place:
     assert_refused_everywhere(ground, "unsafe_path", "a FIFO")
 
 
-def test_who_waits_at_a_fifo_is_not_let_go(ground: Ground, place: Path) -> None:
+def test_a_writer_that_waits_at_a_fifo_is_not_released(ground: Ground, place: Path) -> None:
     """Opening it would be an act already: its writer would go on. This one was a file when it was listed."""
     place.touch()
     (listed,) = ground.spaces.list(SpaceName.PROJECT).items

@@ -117,7 +117,7 @@ def test_of_two_that_differ_under_one_name_none_is_started(clone: Clone) -> None
 
 @pytest.mark.first_case
 @pytest.mark.parametrize("kind", ["link", "fifo", "huge", "broken", "not text"])
-def test_a_file_that_is_none_is_a_warning_and_stops_no_other(clone: Clone, tmp_path: Path, kind: str) -> None:
+def test_an_invalid_file_is_a_warning_and_stops_no_other(clone: Clone, tmp_path: Path, kind: str) -> None:
     path = clone.brings("cursor", {})
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({"mcpServers": {"secret": {"command": "s3cret"}}}))
@@ -153,7 +153,7 @@ def test_a_file_that_is_none_is_a_warning_and_stops_no_other(clone: Clone, tmp_p
     ],
     ids=str,
 )
-def test_an_entry_that_is_none_says_so_and_stops_no_other(clone: Clone, server: object) -> None:
+def test_an_invalid_entry_is_reported_and_stops_no_other(clone: Clone, server: object) -> None:
     clone.brings("cursor", {"helper": server, "other": {"command": "other\ud800\x1b[2J"}})
     listed = clone.bob.rye("mcp", "import", "--json", cwd=clone.project).json["servers"]
     by_name = {each["server"]: each["where"] for each in listed}

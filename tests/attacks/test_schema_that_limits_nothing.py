@@ -58,7 +58,7 @@ config_schema:
 
 @pytest.mark.parametrize("by", [person, agent], ids=["a person", "an agent"])
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_whoever_signs_it_is_told(tmp_path: Path, schema: str, by: By) -> None:
+def test_its_signer_is_told(tmp_path: Path, schema: str, by: By) -> None:
     content, expected = SCHEMAS[schema]
     assert _warnings(tmp_path, TOOL + content, by) == [expected]
 

@@ -75,7 +75,7 @@ def test_an_owner_of_markup_is_shown_as_it_is(bob: Person, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("owner", ["bob (you)", "bob\uff08you\uff09", "bob" + " " * 60 + "(you)"])
-def test_an_owner_who_claims_to_be_you_is_none(bob: Person, tmp_path: Path, owner: str) -> None:
+def test_an_owner_that_claims_to_be_you_is_not_believed(bob: Person, tmp_path: Path, owner: str) -> None:
     project = tmp_path / "project"
     document = proposed(project, owner)
     bob.rye("keys", "generate", cwd=project)

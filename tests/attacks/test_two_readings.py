@@ -52,7 +52,7 @@ def test_what_can_be_read_in_two_ways_is_refused(extension: str, text: str) -> N
         (".js", "# /// rye\n# executor_id: evil/one\n# ///\n"),
     ],
 )
-def test_what_only_looks_like_metadata_is_none(extension: str, text: str) -> None:
+def test_text_that_only_looks_like_metadata_does_not_count(extension: str, text: str) -> None:
     metadata = parse_metadata(item(text, extension))
     assert metadata.executor_id is None
     assert metadata.is_library

@@ -128,14 +128,14 @@ def test_the_permissions_stay(world: World, mode: int) -> None:
 
 
 @pytest.mark.thorough
-def test_two_who_need_a_key_get_the_same(world: World) -> None:
+def test_two_callers_that_need_a_key_get_the_same(world: World) -> None:
     key_ids = {said.split()[-1] for said in at_once(ENSURE, world)}
     assert key_ids == {world.keys.show(SignerKind.PERSON).key_id}
     world.verify(world.signed())
 
 
 @pytest.mark.thorough
-def test_two_who_decide_lose_no_decision(world: World) -> None:
+def test_two_deciders_lose_no_decision(world: World) -> None:
     world.key()
     world.project.mkdir()
     at_once(REVOKE, world)

@@ -87,7 +87,7 @@ def test_without_a_manifest_there_is_no_system_space(scene: Scene) -> None:
     stopped(scene.world, "not_in_manifest", scene.file(), trust=scene.trust())
 
 
-def test_a_manifest_that_is_a_link_is_none(scene: Scene) -> None:
+def test_a_manifest_that_is_a_link_does_not_count(scene: Scene) -> None:
     manifest = scene.root / SYSTEM_MANIFEST_NAME
     manifest.rename(scene.root / "elsewhere")
     manifest.symlink_to("elsewhere")

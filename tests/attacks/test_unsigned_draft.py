@@ -96,7 +96,7 @@ def test_the_trust_of_a_draft_lets_nothing_else_pass(world: World) -> None:
     refused("untrusted_key", lambda: verify_item(stranger, draft.trust, role=Role.TOOL))
 
 
-def test_who_was_revoked_is_revoked_for_a_draft_too(world: World) -> None:
+def test_a_revoked_key_is_revoked_for_a_draft_too(world: World) -> None:
     key = world.key()
     draft = draft_of(world, world.file(TOOL))
     world.user_space.mkdir(exist_ok=True)

@@ -148,7 +148,7 @@ async def test_bytes_that_are_no_frames_end_the_worker(pair: Pair) -> None:
         assert (await wire.failure()).code == "lost"
 
 
-async def test_who_stands_in_between_cannot_have_calls_sealed_to_a_key_of_their_own(
+async def test_a_man_in_the_middle_cannot_have_calls_sealed_to_his_own_key(
     pair: Pair, tmp_path: Path
 ) -> None:
     async with pair.wired() as wire:

@@ -24,7 +24,7 @@ def test_a_strict_validator_reads_every_schema_of_the_package(node: NodePrograms
     assert _refused(node, tmp_path, schemas_of_the_package()) == {}
 
 
-def test_a_strict_validator_refuses_a_keyword_that_is_none(node: NodePrograms, tmp_path: Path) -> None:
+def test_a_strict_validator_refuses_an_unknown_keyword(node: NodePrograms, tmp_path: Path) -> None:
     assert "logs and kill take." in _refused(node, tmp_path, {"broken": BROKEN})["broken"]
 
 

@@ -75,7 +75,7 @@ def in_cell(programs: Programs, way: str, *, start: str = "at_once", **fields: A
 @pytest.mark.parametrize("names", KILLED, ids="+".join)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("start", ["at_once", "parked", "forked"])
-def test_nobody_survives_in_a_cell_whoever_is_killed(
+def test_nothing_survives_in_a_cell_whichever_process_is_killed(
     programs: Programs, way: str, names: tuple[str, ...], start: str, rounds: int
 ) -> None:
     for _ in range(rounds if start == "at_once" else 1):
@@ -84,7 +84,7 @@ def test_nobody_survives_in_a_cell_whoever_is_killed(
             assert scene.leash.gone_at(time.monotonic() + PATIENCE_S) is not None
 
 
-def test_without_a_cell_who_kills_all_three_escapes(programs: Programs) -> None:
+def test_without_a_cell_killing_all_three_escapes(programs: Programs) -> None:
     with in_cell(programs, "daemonize", policy=None) as scene:
         scene.kill(*SUPERVISORS)
         assert scene.leash.gone_at(time.monotonic() + LIMIT_S) is None
@@ -291,7 +291,7 @@ def test_a_run_whose_keeper_dies_while_it_makes_the_cell_is_lost_and_the_next_on
 
 
 @pytest.mark.parametrize("moment", ["ProcessOne", "Tool"])
-def test_a_cell_that_is_finished_by_nobody_shows_who_is_in_it(programs: Programs, moment: str) -> None:
+def test_an_unfinished_cell_shows_its_processes(programs: Programs, moment: str) -> None:
     """What the tests above look at is there as long as nobody is killed."""
     with half_made(programs, moment) as half:
         assert len(half.inside()) >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ import pytest
 from tests.containment.client import Client, Ended
 from tests.containment.nobody import Nobody, as_root
 from tests.containment.processes import children_of, is_gone_by
-from tests.containment.scene import SWITCH
+from tests.containment.scene import ROOT, SWITCH
 from tests.door_world import Door, enter_namespaces
 
 HOST = "api.test"
@@ -105,6 +106,27 @@ def _attempt(program: Path, off: str, hosts: list[str], name: str, port: int) ->
         done = run.execute(PYTHON, "-c", CLIENT, name, str(port))
         run.finish()
     return done.stdout + done.stderr
+
+
+PUBLIC, METADATA, LOOPBACK = "93.184.215.14", "169.254.169.254", "127.0.0.1"
+REBINDING = [
+    ([PUBLIC], {"reached": PUBLIC, "failed": {}}),
+    ([LOOPBACK], {"reached": "", "failed": {"loopback": 1}}),
+    ([METADATA], {"reached": "", "failed": {"link-local": 1}}),
+    ([PUBLIC, LOOPBACK], {"reached": "", "failed": {"loopback": 1}}),
+    ([PUBLIC], {"reached": PUBLIC, "failed": {}}),
+    ([LOOPBACK], {"reached": "", "failed": {"loopback": 1}}),
+]
+"""What the name server answers, one after the other, and where a connection gets: to what was checked."""
+
+
+def test_a_name_that_changes_its_address_leads_to_the_one_that_was_checked(binary: Path) -> None:
+    answers = json.dumps([answer for answer, _ in REBINDING])
+    command = [sys.executable, "-m", "tests.containment.rebinding", str(binary), answers]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [became for _, became in REBINDING], (
+        done
+    )
 
 
 # --- with a supervisor ----------------------------------------------------------

@@ -168,7 +168,7 @@ def test_with_the_leader_of_a_session_or_group_goes_all_of_its_group(own_session
         assert watch.left_at(time.monotonic()) == []
 
 
-def test_who_leads_no_group_goes_alone(asked: Asked) -> None:
+def test_a_process_that_leads_no_group_is_killed_alone(asked: Asked) -> None:
     with process(FAMILY) as (leader, child):
         assert asked.kill(child, 0.2) == "killed"
         assert (asked.status(child), asked.status(leader)) == ("False", "True")
@@ -222,7 +222,7 @@ def test_a_run_that_is_over_or_never_was_is_dead_already(client: Client) -> None
         assert client.ask("status", run=number).header["state"] == "unknown"
 
 
-def test_who_kills_a_run_that_could_not_be_started_is_answered(client: Client) -> None:
+def test_killing_a_run_that_could_not_be_started_is_answered(client: Client) -> None:
     run = client.start_run("/no/such/program")
     asked = client.send("kill", run=run)
     assert client.end_of(run).error == "command_not_found"
@@ -239,7 +239,7 @@ def test_the_state_of_a_run_is_told(client: Client) -> None:
 # --- spawn ----------------------------------------------------------------------
 
 
-def test_a_spawned_process_outlives_whoever_asked_for_it(binary: Path, misbehave: Path) -> None:
+def test_a_spawned_process_outlives_its_caller(binary: Path, misbehave: Path) -> None:
     with leash() as held:
         program, *arguments = held.command(misbehave, "refuse")
         spawn = [str(binary), "spawn", "--cmd", program, *(f"--arg={argument}" for argument in arguments)]

@@ -129,7 +129,7 @@ def test_a_client_hears_the_end_of_a_supervisor_that_was_killed(binary: Path) ->
             client.end_of(run)
 
 
-def test_only_who_kills_all_three_at_once_escapes(programs: Programs) -> None:
+def test_only_killing_all_three_at_once_escapes(programs: Programs) -> None:
     """Where protection ends: a process of the same user can do that, unless it has PIDs of its own."""
     with play(programs, "daemonize") as scene:
         scene.kill("warden", "serve", "keeper")

@@ -74,7 +74,7 @@ def test_a_limit_for_waiting_ends_no_call(client: Client) -> None:
     assert client.end_of(run).stdout == b"done\n"
 
 
-def test_who_has_ended_gets_no_call(client: Client) -> None:
+def test_a_process_that_has_ended_gets_no_call(client: Client) -> None:
     run = client.start_run("/bin/true", park={})
     assert client.end_of(run).result["parked"] is True
     client.send("call", id=run)

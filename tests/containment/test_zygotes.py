@@ -54,7 +54,7 @@ def refused(client: Client, waiter: str, **fields: Any) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("omitted", OMISSIONS)
-def test_who_has_not_entered_the_cell_whole_is_not_parked(client: Client, omitted: str) -> None:
+def test_a_process_that_has_not_entered_the_cell_whole_is_not_parked(client: Client, omitted: str) -> None:
     code, message = refused(client, tampered(*OMISSIONS[omitted]), **CELL)
     assert code == "zygote_failed"
     assert "Operation not permitted" in message or "arrival" in message

@@ -98,7 +98,7 @@ async def test_a_variable_that_is_not_set_is_told_before_anything_starts(scene: 
     assert not mark.exists()
 
 
-async def test_progress_reaches_who_looks_on(raw: Bridged) -> None:
+async def test_progress_reaches_the_watcher(raw: Bridged) -> None:
     heard: list[bytes] = []
     result = await raw.call("progress", watch=Watch(on_output=lambda _stream, data, _at: heard.append(data)))
     assert result.success
@@ -183,7 +183,7 @@ async def test_a_tool_that_is_listed_twice_is_brought_in_by_neither(scene: Bridg
     assert written.item_ids == ("mcp/raw/echo",)
 
 
-async def test_schemas_that_are_none_leave_their_tools_out(scene: Bridged) -> None:
+async def test_invalid_schemas_leave_their_tools_out(scene: Bridged) -> None:
     written = await scene.add(scene.config("schema"), "wrong", "deep", "echo")
     assert written.item_ids == ("mcp/raw/echo",)
     assert {each.tool: each.error.code for each in written.left_out} == {

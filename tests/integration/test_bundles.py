@@ -218,7 +218,7 @@ async def test_a_tool_that_takes_code_from_all_of_a_project_stays_here(ada: Work
     assert caught.value.code == "not_runnable"
 
 
-async def test_the_log_has_who_asked(ada: Workshop, ben: Workshop) -> None:
+async def test_the_log_has_the_caller(ada: Workshop, ben: Workshop) -> None:
     parent = new_run_id()
     caller = Caller("agent", "inspector", parent, 1)
     bundle = await bundle_of(ada, "demo/hello", {"name": "Ada"}, caller=caller)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.catalog import SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 from tests.file_helpers import run_at_once
 
@@ -23,7 +23,7 @@ IMPORTS = """
 import sys
 from pathlib import Path
 from rye_mcp.catalog import SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 from tests.space_helpers import Ground
 """

@@ -30,7 +30,10 @@ from tests.page_examples import Example, examples_of, play
 
 pytestmark = pytest.mark.documents
 
-OWN_TESTS = {"docs/results.md": "tests/unit/test_results_page.py"}
+OWN_TESTS = {
+    "docs/results.md": "tests/unit/test_results_page.py",
+    "examples/cluster/README.md": "tests/ray/test_example.py",
+}
 """Pages whose commands have a test of their own, with other rules."""
 
 WITH_THE_INSTALLED_RYE = frozenset(

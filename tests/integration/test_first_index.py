@@ -12,7 +12,7 @@ from anyio import from_thread, to_thread
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 
 MANY = 1_500

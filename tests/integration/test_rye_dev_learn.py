@@ -226,7 +226,7 @@ def _learned_by_hand(place: Path) -> Any:
         return UNREACHABLE
 
 
-def test_who_is_not_at_a_terminal_learns_nothing(leo: Person, project: Path) -> None:
+def test_without_a_terminal_nothing_is_learned(leo: Person, project: Path) -> None:
     write(project, "add.py", HEAD + PURE)
     refused = leo.rye("dev", "--learn", "demo/add", cwd=project, code=1)
     assert "person" in refused.err

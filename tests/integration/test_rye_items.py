@@ -118,7 +118,7 @@ def test_another_item_in_the_place_of_a_signed_one_is_looked_at_first(leo: Perso
     )
 
 
-def test_who_signed_a_file_before_is_said_when_its_line_is_gone(leo: Person, project: Path) -> None:
+def test_the_former_signer_is_named_when_the_line_is_gone(leo: Person, project: Path) -> None:
     assert leo.rye("run", "--json", "demo/hello", cwd=project, code=1).json["hint"] == "rye sign demo/hello"
     leo.rye("sign", "demo/hello", cwd=project)
     (project / HELLO).write_bytes(tool() + b"print('more')\n")

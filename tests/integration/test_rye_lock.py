@@ -82,7 +82,7 @@ def test_what_differs_is_told_and_ends_with_1(leo: Person, project: Path) -> Non
     assert leo.rye("lock", "verify", cwd=project).code == 0
 
 
-def test_what_is_no_lockfile_is_told_and_written_anew(leo: Person, project: Path) -> None:
+def test_an_invalid_lockfile_is_reported_and_written_again(leo: Person, project: Path) -> None:
     leo.rye("lock", "update", "demo/report", cwd=project)
     lockfile(project).write_text("{")
     assert "malformed_lockfile" in leo.rye("lock", "list", cwd=project).out
@@ -158,7 +158,7 @@ def test_a_run_locks_where_the_project_asks_for_it_and_what_is_edited_and_signed
     assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
 
 
-def test_a_word_that_is_none_locks_nothing_and_is_told(leo: Person, project: Path) -> None:
+def test_an_unknown_word_locks_nothing_and_is_reported(leo: Person, project: Path) -> None:
     asks_for_locks(leo, project, "always")
     ran = leo.rye("run", "demo/report", cwd=project)
     assert "hello" in ran.out

@@ -209,7 +209,7 @@ def test_hiding_an_item_of_the_system_is_said(leo: Person, project: Path) -> Non
     )
 
 
-def test_who_has_no_key_gets_no_item_that_should_have_been_signed(tmp_path: Path) -> None:
+def test_without_a_key_no_item_is_written_that_should_be_signed(tmp_path: Path) -> None:
     nobody = Person("nobody", tmp_path / "nobody")
     project = tmp_path / "project"
     (project / ".ai").mkdir(parents=True)

@@ -217,7 +217,7 @@ def test_what_a_failed_run_last_wrote_on_standard_error_is_in_the_log(ada: Perso
     assert "standard error" not in ada.rye("log", "show", good, cwd=project).out
 
 
-def test_whoever_leaves_processes_running_is_told_what_starts_one_that_goes_on(
+def test_a_tool_that_leaves_processes_running_is_told_what_starts_one_that_goes_on(
     ada: Person, project: Path
 ) -> None:
     left = "sleep 300 > /dev/null 2>&1 < /dev/null &\n"
@@ -341,7 +341,7 @@ def test_what_speaks_against_a_call_is_explained_with_everything_else(
 
 
 @pytest.mark.thorough
-def test_who_gave_no_parameters_to_explain_hears_what_a_call_needs_and_that_nothing_is_wrong(
+def test_explain_without_parameters_says_what_a_call_needs_and_that_nothing_is_wrong(
     ada: Person, project: Path, greet: str
 ) -> None:
     shown = ada.rye("explain", greet, cwd=project)
@@ -415,7 +415,7 @@ def test_what_cannot_be_filled_without_a_parameter_is_no_mistake_of_the_tool(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", ["run", "explain"])
-def test_who_mistypes_an_id_hears_which_one_is_like_it_and_of_no_other_type(
+def test_a_mistyped_id_is_answered_with_a_similar_one_of_the_same_type(
     ada: Person, project: Path, greet: str, command: str
 ) -> None:
     sign(ada, project, "demo/review.md", DIRECTIVE, "directive")
@@ -467,7 +467,7 @@ def test_a_program_that_is_a_path_is_looked_for_where_it_runs(ada: Person, proje
     assert ada.rye("run", tool, cwd=project).err == ""
 
 
-def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by_issue(
+def test_an_invalid_lockfile_and_a_chain_that_does_not_fit_are_reported_issue_by_issue(
     ada: Person, project: Path, greet: str
 ) -> None:
     lockfile = project / ".ai/lockfiles/demo/greet@1.0.0.lock.json"

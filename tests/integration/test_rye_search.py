@@ -195,7 +195,7 @@ def test_the_index_is_in_the_cache_and_nowhere_else(leo: Person, project: Path) 
 
 
 @pytest.mark.thorough
-def test_a_cache_that_depends_on_the_directory_is_none(leo: Person, project: Path) -> None:
+def test_a_cache_that_depends_on_the_directory_is_not_used(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "video", cwd=project, XDG_CACHE_HOME="cache")
     assert "media/convertToMP3" in shown.out
     assert shown.err.startswith("rye: warning: the search index is kept in memory")
@@ -216,6 +216,6 @@ def test_without_a_project_the_other_spaces_are_searched(leo: Person, tmp_path: 
     leo.refused("no_project", "search", "x", "--space", "project", cwd=tmp_path)
 
 
-def test_who_passes_over_all_results_is_told_how_many_there_are(leo: Person, project: Path) -> None:
+def test_an_offset_behind_all_results_says_how_many_there_are(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "picture", "--offset", "7", *IN_THE_PROJECT, cwd=project)
     assert shown.out.splitlines() == ["there are 1, and none behind --offset 7"]

@@ -55,7 +55,7 @@ def test_a_secret_is_kept_listed_used_and_removed(bob: Person, project: Path) ->
 
 
 @pytest.mark.parametrize(("keep", "asked_again"), [("y", False), ("n", True)])
-def test_who_runs_a_tool_at_a_terminal_is_asked_once(
+def test_a_person_at_a_terminal_is_asked_once(
     bob: Person, project: Path, keep: str, asked_again: bool
 ) -> None:
     answers = [(f"Value of {NAME}: ", f"{SECRET}\n"), (f"Keep {NAME}", f"{keep}\n")]

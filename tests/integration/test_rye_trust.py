@@ -180,7 +180,7 @@ def test_a_passphrase_is_taken_from_the_environment_and_not_asked_for_with_json(
     assert is_encrypted() is False
 
 
-def test_who_is_interrupted_ends_with_130_and_changes_nothing(leo: Person, project: Path) -> None:
+def test_an_interrupted_command_ends_with_130_and_changes_nothing(leo: Person, project: Path) -> None:
     leo.rye("init", cwd=project)
     before = everything(leo.user_space)
     leo.types([("New passphrase: ", "\x03")], "keys", "passphrase", cwd=project, code=130)
@@ -241,7 +241,7 @@ def test_a_proposal_is_written_once_and_says_what_for(leo: Person, project: Path
     assert leo.rye("trust", "propose", "--replace", "--json", cwd=project).json["status"] == "replaced"
 
 
-def test_what_needs_a_project_says_so_where_there_is_none(leo: Person, project: Path) -> None:
+def test_a_command_that_needs_a_project_says_so_without_one(leo: Person, project: Path) -> None:
     leo.rye("keys", "generate", cwd=project)
     for words in (
         ("trust", "propose"),
@@ -302,7 +302,7 @@ def test_with_json_nothing_is_asked(published: Publication, leo: Person, tmp_pat
     ]
 
 
-def test_who_accepted_a_key_is_said(published: Publication, leo: Person, tmp_path: Path) -> None:
+def test_the_list_says_who_accepted_a_key(published: Publication, leo: Person, tmp_path: Path) -> None:
     clone = published.clone(tmp_path)
     listed = leo.rye("trust", "list", cwd=clone, RYE_TRUSTED_KEYS=published.key_id).out
     assert listed.startswith("accepted   the project says: alice (by RYE_TRUSTED_KEYS)\n")

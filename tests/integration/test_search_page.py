@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.catalog.query import (
+from rye_mcp.errors import RyeError
+from rye_mcp.queries import (
     FIELDS,
     MAX_CHARACTERS,
     MAX_DEPTH,
@@ -21,7 +22,6 @@ from rye_mcp.catalog.query import (
     MAX_PREFIXES,
     MAX_WORDS,
 )
-from rye_mcp.errors import RyeError
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.trust_world import World
 from tests.verb_world import agent, put, tool

@@ -451,7 +451,7 @@ def test_a_server_that_cannot_be_as_it_was_asked_to_says_so(
     ("token", "mode", "said"),
     [("short", 0o600, "16"), ("with a blank inside it", 0o600, "16"), (TOKEN, 0o640, "0o640")],
 )
-def test_a_token_that_is_none_or_that_others_read_is_refused(
+def test_an_invalid_token_or_one_that_others_can_read_is_refused(
     ada: Person, tmp_path: Path, token: str, mode: int, said: str
 ) -> None:
     file = tmp_path / "token"

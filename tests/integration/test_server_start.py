@@ -36,7 +36,7 @@ finally:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("module", ["rye_mcp", "rye_mcp.__main__"])
-def test_the_module_is_the_server_for_whoever_knows_an_interpreter_only(module: str) -> None:
+def test_the_module_is_the_server_for_callers_that_know_an_interpreter_only(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("usage: rye-mcp ")
 

@@ -40,7 +40,7 @@ async def set_level(client: Client, level: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.both_eras
-async def test_what_a_tool_says_on_standard_error_is_told_who_wants_it(
+async def test_standard_error_of_a_tool_reaches_the_clients_that_want_it(
     workshop: Workshop, mode: Mode
 ) -> None:
     workshop.tool("demo/talkative", TALKATIVE)
@@ -84,9 +84,7 @@ async def test_of_a_flood_of_messages_only_a_part_is_told(workshop: Workshop, mo
 
 
 @pytest.mark.both_eras
-async def test_who_waits_for_an_address_is_told_without_having_listed_anything(
-    workshop: Workshop, mode: Mode
-) -> None:
+async def test_a_subscriber_is_told_without_having_listed_anything(workshop: Workshop, mode: Mode) -> None:
     """What stands there is written after the client has begun to wait."""
     told = anyio.Event()
 

@@ -210,7 +210,7 @@ def test_what_was_signed_since_the_rotation_runs_when_everybody_has_revoked_the_
     assert team.said(team.alice, "--locked") == "hello world\n"
 
 
-def test_who_does_not_want_the_old_key_to_vouch_for_the_new_one_is_asked_about_again(team: Team) -> None:
+def test_a_new_key_that_the_old_one_shall_not_vouch_for_is_asked_about_again(team: Team) -> None:
     team.push(team.hers, "begin")
     team.clone()
     assert team.alice.rye("keys", "rotate", "--unlinked", "--json", cwd=team.hers).json["linked"] is False

@@ -119,7 +119,7 @@ return 1"""
 
 @RIGHTS
 @pytest.mark.parametrize("killed", KILLED)
-async def test_nothing_survives_who_is_killed_during_a_warm_call(
+async def test_nothing_survives_a_kill_during_a_warm_call(
     workshop: Workshop, killed: str, rights: str
 ) -> None:
     item_id = tool(workshop, function(STAYS), more=rights)

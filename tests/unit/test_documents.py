@@ -142,9 +142,11 @@ def _pinned_for_node() -> Iterator[str]:
             for part in ("chain", "configuration", "environment", "job", "lock")
         ),
         ("rye_mcp/inside", "inside", "# Calls inside of calls"),
+        ("rye_mcp/language", "search", "## Words"),
         ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
         ("rye_mcp/metadata", "items", "## Metadata"),
         ("rye_mcp/primitives", "bridge", ""),
+        ("rye_mcp/queries", "search", "## The query language"),
         ("rye_mcp/runs", "execution", "## Results, the run log and kept output"),
         ("rye_mcp/scripts", "command-line", "## Scripts"),
         ("rye_mcp/sharing", "sharing", "## Modules"),

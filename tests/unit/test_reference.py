@@ -32,7 +32,7 @@ def test_a_place_is_closed(page: Path) -> None:
     assert len(PLACE.findall(text)) == text.count("<!-- /generated -->")
 
 
-def test_a_table_that_somebody_changed_is_written_anew() -> None:
+def test_a_changed_table_is_written_again() -> None:
     page = ROOT / "docs/reference/error-codes.md"
     text = page.read_text(encoding="utf-8")
     changed = text.replace("| `unsigned` |", "| `unsinged` |")

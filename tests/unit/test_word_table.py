@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.catalog.meaning import DIMENSIONS, packed
+from rye_mcp.language.meaning import DIMENSIONS, packed
 from scripts.word_table import sources
 
 PACKAGES = """Package: editor

@@ -6,6 +6,7 @@ with Catalog.open(spaces, directory) as catalog:
 """
 
 from rye_mcp.catalog._catalog import Catalog, Hit, Page
+from rye_mcp.catalog._document import words_of_fields
 from rye_mcp.catalog._matching import SearchQuery
 
-__all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
+__all__ = ["Catalog", "Hit", "Page", "SearchQuery", "words_of_fields"]

@@ -19,23 +19,20 @@ from typing import Any, Final
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._engine import Entry
 from rye_mcp.catalog._matching import STEM, SearchQuery, Wanted
-from rye_mcp.catalog._query_tree import texts_of
 from rye_mcp.catalog._ranking import (
-    LEAST_WORDS,
     MEANING_WEIGHT,
-    Asked,
     Counts,
     Measure,
     Scale,
-    as_sentence,
-    asks_to_look,
-    sentences_of,
 )
 from rye_mcp.catalog._space_index import MAX_WORDS, SpaceIndex
-from rye_mcp.catalog._words import MAX_DISTANCE, QUESTION_WORDS, Stemmer, words_of
-from rye_mcp.catalog.meaning import Meaning, TableError, WordTable, similarity
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from rye_mcp.language.meaning import Meaning, TableError, WordTable, similarity
+from rye_mcp.language.slips import MAX_DISTANCE
+from rye_mcp.language.words import Stemmer, words_of
+from rye_mcp.queries import QUESTION_WORDS, Asked, Term, as_sentence, asks_to_look, leaves_of, sentences_of
+from rye_mcp.queries.wishes import LEAST_WORDS
 from rye_mcp.spaces import Spaces
 
 __all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
@@ -225,7 +222,10 @@ class _Search:
         self._stemmer = stemmer
         self._meaning = meaning
         self._asked = Asked.of(query.tree)
-        self._slips = {word: self._near(word, query.fuzzy) for word in self._misspelt()}
+        self._said = words_of(query.wish or "")
+        self._slips = {
+            word: [each for _, each in self._edits(word, query.fuzzy)] for word in self._misspelt()
+        }
         self._wanted = Wanted.of(query, stemmer, self._slips)
 
     def ordered(self) -> list[_Found]:
@@ -256,9 +256,8 @@ class _Search:
         """The words that may be slips of others: those that are looked for as one word."""
         if not self._query.fuzzy:
             return []
-        single = list(
-            dict.fromkeys(each[0] for each in map(words_of, texts_of(self._query.tree)) if len(each) == 1)
-        )
+        texts = (leaf.text for leaf in leaves_of(self._query.tree) if isinstance(leaf, Term))
+        single = list(dict.fromkeys(each[0] for each in map(words_of, texts) if len(each) == 1))
         if len(single) > MAX_FUZZY_WORDS:
             what = f"expected at most {MAX_FUZZY_WORDS} words with fuzzy, found {len(single)}"
             raise RyeError("invalid_query", what, hint="search for fewer words, or without fuzzy")
@@ -267,9 +266,6 @@ class _Search:
     @property
     def _all_slips(self) -> list[str]:
         return [slip for words in self._slips.values() for slip in words]
-
-    def _near(self, word: str, distance: int) -> list[str]:
-        return [each for _, each in self._edits(word, distance)]
 
     def _nearest(self, word: str) -> list[str]:
         edits = self._edits(word, MAX_DISTANCE)
@@ -306,10 +302,9 @@ class _Search:
     @cached_property
     def _vector(self) -> bytes:
         """What a wish means; empty for a query with operators, and where no word is known."""
-        words = words_of(self._query.wish or "")
-        if self._meaning is None or QUESTION_WORDS.issuperset(words):
+        if self._meaning is None or QUESTION_WORDS.issuperset(self._said):
             return b""
-        return self._meaning.of_text(self._query.wish or "", words)
+        return self._meaning.of_text(self._query.wish or "", self._said)
 
     @cached_property
     def _candidates(self) -> list[_Candidate]:
@@ -322,7 +317,7 @@ class _Search:
         for index in self._indexes:
             entries = index.ask(lambda engine: engine.candidates(self._wanted, words, CANDIDATES))
             found += self._compared(index, entries)
-            if self._vector and len(self._asked.words) >= LEAST_WORDS:  # a single word is looked up
+            if self._vector and len(self._said) >= LEAST_WORDS:  # a single word is looked up
                 seen = {entry.key for entry in entries}
                 found += self._near_in_meaning(index, seen)
         return found

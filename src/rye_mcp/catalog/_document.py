@@ -6,34 +6,22 @@ document. Only `MAX_TEXT` characters count, and less of a `brief` document.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._words import name_words, words_of
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemType, comment_style
-from rye_mcp.metadata import PYTHON_NAMES, ItemMetadata, body_of, parse_metadata
-from rye_mcp.trust.signature import MARKER
+from rye_mcp.items import ItemFile, ItemType
+from rye_mcp.language.words import name_words, words_of
+from rye_mcp.metadata import ItemMetadata, body_of, code_of, parse_metadata
+from rye_mcp.queries import FIELDS
 
-__all__ = ["FIELD_WEIGHTS", "Document", "documents_of"]
+__all__ = ["FIELD_WEIGHTS", "NAMED", "Document", "documents_of", "words_of_fields"]
 
-FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "name": 2,
-        "title": 2,
-        "description": 1,
-        "category": 1,
-        "tags": 1,
-        "parameters": 1,
-        "examples": 1,
-        "body": 1,
-        "id": 1,
-    }
-)
+NAMED: Final = FIELDS[:3]
+"""What an item is called and what it is for."""
+
+FIELD_WEIGHTS: Final = {name: 2 if name in ("name", "title") else 1 for name in FIELDS}
 """How often a word of each field counts."""
 
 MAX_TEXT: Final = 65_536
@@ -48,10 +36,6 @@ _SHORT: Final = MAX_TEXT // 4
 _MAX_SCHEMA_DEPTH: Final = 6
 _FIRST: Final = ("id", "name", "title", "description", "category", "tags", "parameters", "examples", "body")
 _OF_A_BRIEF_ONE: Final = frozenset({"id", "name"})
-_YAML: Final = frozenset({".yaml", ".yml"})
-_DOCSTRING: Final = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[rRuU]?(\"\"\"|''')(?:.*?)\1", re.DOTALL)
-_ASSIGNED: Final = re.compile(rf"(?:{'|'.join(PYTHON_NAMES)})\s*[:=]")
-_GOES_ON: Final = (" ", "\t", "\n", ")", "]", "}", "#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +56,13 @@ class Document:
     version: str
     is_destructive: bool
     is_part: bool
+    is_code: bool
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """The words of each field that say what the item is for: code says little of it."""
+        fields = dict(zip(FIELDS, self.texts, strict=True))
+        return fields | {"body": ""} if self.is_code else fields
 
 
 def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Document | None]:
@@ -82,6 +73,13 @@ def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Docu
     every = [_metadata_of(file) for file in files]
     named = _OF_A_BRIEF_ONE if brief else frozenset(FIELDS)
     return [_document_of(file, metadata, named) for file, metadata in zip(files, every, strict=True)]
+
+
+def words_of_fields(file: ItemFile) -> Mapping[str, Sequence[str]]:
+    """The words of each field of an item, as they are indexed."""
+    [document] = documents_of([file])
+    texts = document.texts if document else [""] * len(FIELDS)
+    return {name: text.split() for name, text in zip(FIELDS, texts, strict=True)}
 
 
 def _metadata_of(file: ItemFile) -> ItemMetadata | None:
@@ -110,6 +108,7 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
         version=metadata.version[:MAX_VALUE],
         is_destructive=(metadata.annotations or {}).get("destructiveHint") is True,
         is_part=metadata.is_runtime or metadata.is_primitive,
+        is_code=file.item_type is ItemType.TOOL,
     )
 
 
@@ -139,7 +138,8 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     yield [word for tag in metadata.tags for word in words_of(tag)]
     yield _parameters(metadata.config_schema) + _parameters(metadata.inputs)
     yield _wishes(metadata.extra.get("examples"))
-    yield words_of(_body(file)[:MAX_TEXT])
+    code = code_of(file) if file.item_type is ItemType.TOOL else body_of(file)
+    yield words_of(code[:MAX_TEXT])
     yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
 
 
@@ -175,45 +175,3 @@ def _wishes(examples: Any) -> list[str]:
     listed = examples if isinstance(examples, list) else []
     texts = [each.get("description") for each in listed if isinstance(each, dict)]
     return [word for text in texts if isinstance(text, str) for word in words_of(text[:MAX_TEXT])]
-
-
-# --- the body -------------------------------------------------------------------
-
-
-def _body(file: ItemFile) -> str:
-    if file.item_type is not ItemType.TOOL:
-        return body_of(file)
-    if file.extension in _YAML:
-        return ""  # all of it is metadata
-    text = _without_signature(file.content).decode("utf-8", "replace")
-    if file.extension == ".py":
-        return _python_body(text)
-    return _body_beside_block(text, file.extension)
-
-
-def _without_signature(content: bytes) -> bytes:
-    first, second, *rest = [*content.split(b"\n", 2), b"", b""]
-    return b"\n".join([*(line for line in (first, second) if MARKER not in line), *rest])
-
-
-def _python_body(text: str) -> str:
-    """The code without its docstring, and without the statements that say what it is."""
-    text = _DOCSTRING.sub("", text, count=1)
-    kept: list[str] = []
-    inside = False
-    for line in text.splitlines(keepends=True):
-        inside = bool(_ASSIGNED.match(line)) or (inside and line.startswith(_GOES_ON))
-        if not inside:
-            kept.append(line)
-    return "".join(kept)
-
-
-def _body_beside_block(text: str, extension: str) -> str:
-    """The code without the block of comments that says what it is."""
-    style = comment_style(extension)
-    if style is None:
-        return text
-    comment = style.opening.decode("ascii")
-    before, opening, rest = text.partition(f"{comment}/// rye\n")
-    _, closing, after = rest.partition(f"{comment}///\n")
-    return before + after if opening and closing else text

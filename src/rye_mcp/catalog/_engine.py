@@ -6,24 +6,32 @@ another process has looked at its file meanwhile.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._document import FIELD_WEIGHTS, Document
+from rye_mcp.cache_file import CacheFile
+from rye_mcp.catalog._document import FIELD_WEIGHTS, NAMED, Document
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, STEM, Condition, Wanted, both, first_key
-from rye_mcp.catalog._query_tree import FIELDS, NAMED
 from rye_mcp.catalog._ranking import Counts, Features, stems_counted
-from rye_mcp.catalog._words import Stemmer, Vocabulary
-from rye_mcp.catalog.meaning import Meaning, Signs, sign_bits
 from rye_mcp.items import ItemPlace, ItemType
+from rye_mcp.language.meaning import Meaning, Signs, sign_bits
+from rye_mcp.language.slips import Vocabulary
+from rye_mcp.language.words import Stemmer
+from rye_mcp.queries import FIELDS
 
-__all__ = ["Change", "Engine", "Entry", "Row"]
+__all__ = ["Change", "Engine", "Entry", "Row", "file_for", "file_of"]
+
+SCHEMA_VERSION: Final = 10
 
 MAX_MATCHES: Final = 1_500
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
@@ -55,7 +63,39 @@ _ORDERS: Final = {
 _RANK: Final = f"bm25(words, {', '.join(str(FIELD_WEIGHTS[name]) for name in FIELDS)})"
 _TYPES: Final = tuple(ItemType)
 
+_TABLES: Final = f"""
+CREATE TABLE items(
+    key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, digest TEXT NOT NULL,
+    is_listed INTEGER NOT NULL, item_id TEXT NOT NULL, extension TEXT NOT NULL, name TEXT NOT NULL,
+    date INTEGER NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL, tool_type TEXT NOT NULL,
+    executor_id TEXT NOT NULL, version TEXT NOT NULL, is_destructive INTEGER NOT NULL,
+    is_part INTEGER NOT NULL
+);
+CREATE TABLE texts(key INTEGER PRIMARY KEY, {_COLUMNS}, counted TEXT NOT NULL, length INTEGER NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize="unicode61 tokenchars '='"
+);
+CREATE TABLE vectors(key INTEGER PRIMARY KEY, signs BLOB NOT NULL, vector BLOB NOT NULL);
+CREATE TABLE counts(word TEXT PRIMARY KEY, documents INTEGER NOT NULL, names INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE totals(documents INTEGER NOT NULL, length INTEGER NOT NULL, named INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0);
+"""
+
 Kept = TypeVar("Kept")
+
+
+def file_for(directory: Path, root: Path) -> Path:
+    """Where the index of a space is."""
+    return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
+
+
+@lru_cache(maxsize=4)
+def file_of(vectors: str) -> CacheFile:
+    """What such a file holds. `vectors` names what its vectors are made by: others cannot be compared."""
+    from importlib.metadata import version
+
+    made_by = f"{SCHEMA_VERSION} / rye-mcp {version('rye-mcp')} / SQLite {sqlite3.sqlite_version}"
+    return CacheFile(_TABLES, f"{made_by} / vectors of {vectors}")
 
 
 class Row(NamedTuple):
@@ -158,11 +198,11 @@ class Engine:
         marked = {word: STEM + stem for word, stem in stems.items()}.__getitem__
         vectors: Sequence[bytes] = [b""] * len(every)
         if self._meaning is not None:
-            vectors = self._meaning.of_items([dict(zip(FIELDS, each.texts, strict=True)) for each in every])
+            vectors = self._meaning.of_items([each.said for each in every])
         found: dict[str, _Prepared] = {}
         for (path, document), vector in zip(documents.items(), vectors, strict=True):
             twice = (" ".join((text, *map(marked, text.split()))) for text in document.texts)
-            counted = stems_counted(map(stems.__getitem__, document.words))
+            counted = stems_counted(document.words, stems)
             found[path] = _Prepared((*twice, counted, len(document.words)), vector)
         return found
 

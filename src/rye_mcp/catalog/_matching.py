@@ -11,9 +11,9 @@ from dataclasses import field
 from typing import Any, Final, Literal, NamedTuple
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
-from rye_mcp.catalog._words import Stemmer, name_parts, name_words, words_of
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.language.words import Stemmer, name_parts, name_words, words_of
+from rye_mcp.queries import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 
 __all__ = [
     "ALL_SPACES",

@@ -6,7 +6,6 @@ The functions take counts and read nothing. `benchmarks/relevance.py` says what 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
@@ -14,20 +13,15 @@ from typing import Final, NamedTuple
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._matching import STEM
-from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
-from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, Stemmer, grams_of, name_words, words_of
+from rye_mcp.language.words import grams_of, name_words
+from rye_mcp.queries import Asked
 
 __all__ = [
-    "LEAST_WORDS",
     "MEANING_WEIGHT",
-    "Asked",
     "Counts",
     "Features",
     "Measure",
     "Scale",
-    "as_sentence",
-    "asks_to_look",
-    "sentences_of",
     "stems_counted",
 ]
 
@@ -91,52 +85,6 @@ MAX_WORDS: Final = 512
 
 MEANING_WEIGHT: Final = 0.5
 """What counts of the similarity of vectors, where the best share of words counts 1."""
-
-MAX_SENTENCES: Final = 8
-"""How many sentences of a wish are looked at one by one."""
-
-_LOOKING: Final = """
-check compare count display examine explain explore find get inspect list look open print read search
-see show tell view watch what when where which who why
-"""
-_CHANGING: Final = """
-add append apply archive change clean clear close commit convert copy create cut delete destroy
-disable discard drop edit empty end erase execute fix forget free insert install kill launch make
-merge modify move overwrite patch purge push put remove rename replace reset restart restore revert
-rid run save send set shorten start stop store swap terminate throw trash truncate undo uninstall
-update upload wipe write
-"""
-
-LOOKING: Final = frozenset(_LOOKING.split())
-"""With these words, somebody asks to find or to read something …"""
-
-CHANGING: Final = frozenset(_CHANGING.split())
-"""… unless there is one of these, too."""
-
-LEAST_WORDS: Final = 2
-"""How many words a sentence has that says something of its own."""
-
-_SENTENCE_END: Final = re.compile(r"[.!?;:](?:\s+|$)|\n")
-_WORDS_WITH_GREETING: Final = 3
-"""Of more words than these, a greeting in front is none of what is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The words that a query asks for; what it does not want has none."""
-
-    words: tuple[str, ...]
-    prefixes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, tree: Node) -> Asked:
-        """The words of a tree, each once, in its order."""
-        leaves = list(_leaves(tree))
-        words = [word for leaf in leaves for word in _words(leaf)]
-        prefixes = [
-            words_of(leaf.text)[-1] for leaf in leaves if isinstance(leaf, Prefix) and words_of(leaf.text)
-        ]
-        return cls(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(prefixes)))
 
 
 class _Part(NamedTuple):
@@ -212,38 +160,17 @@ def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
     return [place for place, words in enumerate(parts) if not inside.isdisjoint(words)]
 
 
-def stems_counted(stems: Iterable[str]) -> str:
-    """The stems of the words of a document, each as often as it counts."""
-    times = islice(Counter(stems).items(), MAX_WORDS)
-    return "".join([_counted(stem) * min(number, MAX_TIMES) for stem, number in times])
+def stems_counted(words: Iterable[str], stem_of: Mapping[str, str]) -> str:
+    """The stems of the words of a document, each as often as its words count."""
+    times: dict[str, int] = {}
+    for word, number in islice(Counter(words).items(), MAX_WORDS):
+        stem = stem_of[word]
+        times[stem] = times.get(stem, 0) + min(number, MAX_TIMES)
+    return "".join([_counted(stem) * number for stem, number in times.items()])
 
 
 def _counted(stem: str) -> str:
     return f"{STEM}{stem} "
-
-
-def as_sentence(tree: Node) -> Node:
-    """What a sentence is about: without the words that only make it one, and with the parts of those that are
-    put together (`real-time`) beside the whole. Every other tree stays as it is.
-
-    A greeting is none of these words in `hello world`, and is one in front of a whole wish.
-    """
-    terms = _bare_terms(tree)
-    if terms is None:
-        return tree
-    texts = dict.fromkeys(text for term in terms for text in _with_parts(term.text))
-    kept = [text for text in texts if not QUESTION_WORDS.issuperset(words_of(text))] or list(texts)
-    if len(kept) > _WORDS_WITH_GREETING and kept[0].lower() in GREETINGS:
-        del kept[0]
-    parts = tuple(Term(text) for text in kept)
-    return parts[0] if len(parts) == 1 else Or(parts)
-
-
-def _bare_terms(tree: Node) -> list[Term] | None:
-    """The words of a tree that is nothing but words, in any field; None for every other one."""
-    parts = tree.parts if isinstance(tree, Or) else (tree,)
-    terms = [part for part in parts if isinstance(part, Term) and part.field is None]
-    return terms if len(terms) == len(parts) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,50 +202,5 @@ class Scale:
         return (whole + parts[sentence]) / 2, sentence
 
 
-def sentences_of(wish: str) -> list[str]:
-    """The sentences of a wish that say something of their own; none when there is only one."""
-    parts = [part for part in _SENTENCE_END.split(wish) if len(_content(part)) >= LEAST_WORDS]
-    return parts[:MAX_SENTENCES] if len(parts) > 1 else []
-
-
-def asks_to_look(wish: str, stemmer: Stemmer) -> bool:
-    """Whether a query only asks to find or read something."""
-    words = set(words_of(wish))
-    if words.isdisjoint(LOOKING):
-        return False
-    changing = set(stemmer.stems(CHANGING).values())
-    return changing.isdisjoint(stemmer.stems(words).values())
-
-
-def _content(text: str) -> set[str]:
-    return set(words_of(text)) - QUESTION_WORDS
-
-
 def _rarity(total: int, documents: int) -> float:
     return math.log(1 + (total - min(documents, total) + 0.5) / (min(documents, total) + 0.5))
-
-
-def _with_parts(text: str) -> list[str]:
-    parts = words_of(text)
-    return [text, *parts] if len(parts) > 1 else [text]
-
-
-def _leaves(tree: Node) -> Iterable[Term | Prefix | Phrase | Near]:
-    match tree:
-        case And() | Or():
-            for part in tree.parts:
-                yield from _leaves(part)
-        case Not() | Everything():
-            return
-        case _:
-            yield tree
-
-
-def _words(leaf: Term | Prefix | Phrase | Near) -> Iterable[str]:
-    match leaf:
-        case Term():
-            return name_words(leaf.text)
-        case Prefix():
-            return words_of(leaf.text)[:-1]
-        case _:
-            return [word for each in leaf.words for word in words_of(each)]

@@ -6,50 +6,41 @@ looked at by another process, which only helps: this one does whatever the other
 
 from __future__ import annotations
 
-import gc
 import hashlib
-import json
-import math
-import os
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from rye_mcp.cache_file import DamagedError
+from rye_mcp.catalog._apart import STEP, Progress, Task, index_apart
 from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog._engine import Change, Engine, Row
-from rye_mcp.catalog._store import DamagedError, file_for, is_whole, open_file, open_memory
-from rye_mcp.catalog._words import Stemmer
-from rye_mcp.catalog.meaning import Meaning, WordTable
+from rye_mcp.catalog._engine import Change, Engine, Row, file_for, file_of
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, parse_relative_path, printable
+from rye_mcp.items import (
+    ItemFile,
+    ItemPlace,
+    ItemType,
+    Space,
+    parse_relative_path,
+    printable,
+    relative_path,
+)
+from rye_mcp.language.meaning import Meaning, WordTable
+from rye_mcp.language.words import Stemmer
 from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream
+    pass
 
 __all__ = ["SpaceIndex"]
 
 MANY: Final = 1_500
 """From how many files on it is worth to start a process: it takes a quarter of a second to begin."""
-
-STEP: Final = 100
-"""After how many files the process says so, by a byte."""
-
-TIMEOUT_S: Final = 1_800.0
-
-_SCRIPT: Final = """
-import json, sys
-task = json.load(sys.stdin)
-sys.path[:] = task["path"]
-from rye_mcp.catalog._space_index import index_alone
-index_alone(task)
-"""
 
 GROUP: Final = 10
 """How many files are looked at together."""
@@ -66,8 +57,6 @@ MAX_WORDS: Final = 8_000_000
 YIELD_S: Final = 0.0005
 """How long other threads are let through."""
 
-_NICENESS: Final = 5
-
 _MAX_PASSES: Final = 3
 """How often a refresh begins again when other processes write at the same time."""
 
@@ -75,7 +64,6 @@ _UNSETTLED: Final = "?"
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 
 Answer = TypeVar("Answer")
-Progress = Callable[[int, int], object]
 
 
 class SpaceIndex:
@@ -97,14 +85,12 @@ class SpaceIndex:
         self._path = None if directory is None else file_for(directory, space.root)
         self._stemmer = stemmer
         self._meaning = meaning
-        self._vectors = "nothing" if meaning is None else meaning.identity
+        self._file = file_of("nothing" if meaning is None else meaning.identity)
         self._can_be_made_apart = meaning is None or isinstance(meaning, WordTable)
         self._lock = threading.RLock()
         self._version: int | None = None
         self._seen: dict[str, Stamp | None] = {}
         self._engine = Engine(self._open(None), stemmer, meaning)
-        if directory is None:
-            self.notice = "the search index is kept in memory: there is no directory for it"
 
     def close(self) -> None:
         """Close the file."""
@@ -140,14 +126,15 @@ class SpaceIndex:
     def _note_changed(self, places: Iterable[ItemPlace]) -> None:
         self._learn()
         for place in places:
-            path = _path_of(place)
-            stamps = self._spaces.scan(self.space.name, place.item_type, _directories(place))
+            path = relative_path(place.item_type, place.item_id, place.extension)
+            *directories, _ = place.item_id.split("/")
+            stamps = self._spaces.scan(self.space.name, place.item_type, tuple(directories))
             self._apply([path], {path: stamps[path]} if path in stamps else {}, None)
 
     def _refresh(self, progress: Progress | None) -> None:
         stamps, concerned = self._look()
         if len(concerned) >= MANY and self._path is not None and self._can_be_made_apart:
-            _index_apart(self._task(self._path), len(concerned), progress)
+            index_apart(self._task(self._path.parent), len(concerned), progress)
             self._learn()
             # What changed again meanwhile is found by the next refresh, which sees another stamp.
             concerned = self._concerned(stamps)
@@ -156,17 +143,11 @@ class SpaceIndex:
                 return
             stamps, concerned = self._look()
 
-    def _task(self, path: Path) -> bytes:
+    def _task(self, directory: Path) -> Task:
         """What another process needs to know to index the same space."""
-        task = {
-            "path": [entry for entry in sys.path if Path(entry).is_absolute()],
-            "roots": {each.name.value: str(each.root) for each in self._spaces.accessible()},
-            "space": self.space.name.value,
-            "directory": str(path.parent),
-            "vectors": self._vectors,
-            "max_words": self._max_words,
-        }
-        return json.dumps(task).encode()
+        roots = {each.name.value: str(each.root) for each in self._spaces.accessible()}
+        vectors = "" if self._meaning is None else self._meaning.identity
+        return Task(roots, self.space.name.value, str(directory), vectors, self._max_words)
 
     def _look(self) -> tuple[dict[str, Stamp], list[str]]:
         """The stamps of all files, and the paths of those that are not as they were."""
@@ -204,7 +185,9 @@ class SpaceIndex:
         whole, batch, done = True, list[Change](), 0
         words = written = 0
         with Reader() as reader:
-            for some in _groups(sorted(paths)):
+            ordered = sorted(paths)
+            for start in range(0, len(ordered), GROUP):
+                some = ordered[start : start + GROUP]
                 changes = self._examined(some, known, stamps, reader, brief=words >= self._max_words)
                 batch += changes
                 words += sum(change.words for change in changes)
@@ -266,9 +249,10 @@ class SpaceIndex:
 
     def _open(self, replacing: int | None) -> sqlite3.Connection:
         if self._path is None:
-            return open_memory(self._vectors)
+            self.notice = "the search index is kept in memory: there is no directory for it"
+            return self._file.in_memory()
         try:
-            return open_file(self._path, self._vectors, replacing=replacing)
+            return self._file.open(self._path, replacing=replacing)
         except (RyeError, OSError, sqlite3.Error, DamagedError) as exc:
             return self._in_memory(exc, None)
 
@@ -276,13 +260,13 @@ class SpaceIndex:
         where = "" if self._path is None else printable(self._path)
         self.notice = f"the search index is kept in memory, as its file cannot be used: {where}: {reason}"
         self._path = None
-        connection = open_memory(self._vectors)
+        connection = self._file.in_memory()
         if copied is not None:
             try:
                 copied.backup(connection)
             except sqlite3.Error:
                 connection.close()
-                connection = open_memory(self._vectors)
+                connection = self._file.in_memory()
         return connection
 
     def _done(self, work: Callable[[], Answer]) -> Answer:
@@ -304,7 +288,9 @@ class SpaceIndex:
 
     def _require_possible(self, exc: sqlite3.DatabaseError) -> None:
         """RyeError `invalid_query` for a question that SQLite refuses, however good the index is."""
-        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR and is_whole(self._engine.database):
+        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR and self._file.is_whole(
+            self._engine.database
+        ):
             what = "expected a query that the search engine can read, found one that it refuses"
             raise RyeError("invalid_query", what, hint="search for less at once") from exc
 
@@ -333,10 +319,6 @@ def _is_damage(exc: sqlite3.DatabaseError) -> bool:
     return code is None or code & 0xFF in _DAMAGE
 
 
-def _groups(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (paths[start : start + GROUP] for start in range(0, len(paths), GROUP))
-
-
 def _report(progress: Progress | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
@@ -351,79 +333,3 @@ def _stamp_of(stamp: str) -> Stamp | None:
     except ValueError:
         return None
     return (written, changed, size, inode)
-
-
-def _path_of(place: ItemPlace) -> str:
-    return place.path.relative_to(place.space.root).as_posix()
-
-
-def _directories(place: ItemPlace) -> tuple[str, ...]:
-    return tuple(place.item_id.split("/")[:-1])
-
-
-# --- many files at once: another process looks at them, so that this one can go on answering ---
-
-
-def index_alone(task: Mapping[str, Any]) -> None:
-    """What the process does that was started for a task: index it, and say how far it is."""
-    gc.disable()  # it ends soon, and nothing here goes in circles
-    os.nice(_NICENESS)  # who answers others meanwhile comes first
-    roots = {SpaceName(name): Space(SpaceName(name), Path(root)) for name, root in task["roots"].items()}
-    spaces = Spaces(roots.get(SpaceName.PROJECT), roots[SpaceName.USER], roots[SpaceName.SYSTEM])
-    with closing(Stemmer()) as stemmer:
-        meaning = WordTable.load(stemmer) if task["vectors"] == WordTable.identity else None
-        space, directory = roots[SpaceName(task["space"])], Path(task["directory"])
-        with closing(SpaceIndex(spaces, space, directory, stemmer, meaning, task["max_words"])) as index:
-            index.refresh(lambda _done, _total: os.write(1, b"."))
-
-
-def _index_apart(task: bytes, total: int, progress: Progress | None) -> None:
-    """Let another process carry out a task, under the supervisor of the loop whose worker thread this is.
-
-    Where no loop waits for this thread, as in a command, nobody else is to be answered: nothing is done.
-    """
-    if not sys.executable:
-        return
-    import anyio
-    import anyio.from_thread
-
-    with suppress(anyio.NoEventLoopError):
-        anyio.from_thread.run(_run, task, total, progress)
-
-
-async def _run(task: bytes, total: int, progress: Progress | None) -> None:
-    """Run the process; what it did not do is done by the caller."""
-    import anyio
-
-    from lilux.primitives.errors import ToolExecutionError
-    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
-
-    send, receive = anyio.create_memory_object_stream[int](math.inf)
-
-    def note(_stream: str, chunk: bytes, _offset: int) -> None:
-        with suppress(anyio.BrokenResourceError):  # whoever is told has given up
-            send.send_nowait(STEP * len(chunk))
-
-    spec = ProcessSpec(
-        command=sys.executable,
-        args=("-I", "-c", _SCRIPT),
-        input=task,
-        timeout=TIMEOUT_S,
-        on_output=note,
-    )
-    async with anyio.create_task_group() as telling:
-        telling.start_soon(_tell, receive, total, progress)
-        with send, suppress(ToolExecutionError):
-            await SubprocessPrimitive().run(spec)
-
-
-async def _tell(done: MemoryObjectReceiveStream[int], total: int, progress: Progress | None) -> None:
-    """Tell how many files were looked at, in a thread: whoever is told may wait for the event loop."""
-    from anyio import CapacityLimiter, to_thread
-
-    limiter, counted = CapacityLimiter(1), 0
-    with done:
-        async for number in done:
-            counted += number
-            if progress is not None:
-                await to_thread.run_sync(progress, min(counted, total), total, limiter=limiter)

@@ -405,7 +405,8 @@ async def check_engines(app: App, *, reach: bool) -> list[Finding]:
                 found = find_engine(name, app.spaces, app.trust)
                 said = f"takes {', '.join(found.engine.takes)}"
                 if reach:
-                    said += f"; the node {(await engines.reach(found)).node.key_id} answers"
+                    async with engines.reach(found) as reached:
+                        said += f"; the node {reached.node.key_id} answers"
                 findings.append(Finding(check, "ok", said))
             except RyeError as exc:
                 findings.append(Finding.refused(check, exc))

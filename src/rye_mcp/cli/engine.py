@@ -20,6 +20,7 @@ from rye_mcp.cli._printing import print_json, print_table, report, say
 from rye_mcp.errors import RyeError
 from rye_mcp.files import make_user_space, translated
 from rye_mcp.items import ItemType, SpaceName, is_item_id
+from rye_mcp.metadata import Engine
 from rye_mcp.nodes.engines import DIRECTORY, find_engine, names_of
 from rye_mcp.nodes.items import document_key, engine_text, with_nodes
 from rye_mcp.verbs.sign import SignRequest, sign
@@ -48,8 +49,24 @@ def add(
     ssh: Annotated[
         str | None, typer.Option("--ssh", metavar="HOST", help="Reach it as ssh does: HOST, or USER@HOST.")
     ] = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", metavar="HOST:PORT", help="Reach a Ray cluster, by its head.")
+    ] = None,
+    here: Annotated[
+        str | None,
+        typer.Option("--here", metavar="ADDRESS", help="The address of this machine in the Ray cluster."),
+    ] = None,
+    python: Annotated[
+        Path | None, typer.Option("--python", help="A Python of this machine that has ray; that of rye else.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="The file with the token of the Ray cluster.")
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", help="How many calls share a worker on a Ray cluster.")
+    ] = None,
     program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="The rye of that machine.")
+        str, typer.Option("--program", metavar="PATH", help="The rye of those machines.")
     ] = "rye",
     label: Annotated[
         list[str] | None,
@@ -60,16 +77,29 @@ def add(
     gpu: Annotated[int | None, typer.Option("--gpu", help="Graphics processors.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add an engine, and sign it: a machine over SSH, or without --ssh a worker on this one."""
-    labels = _labels(label or ())
-    offers = {"cpu": cpu, "memory": memory, "gpu": gpu}
-    config: dict[str, Any] = {"via": "loopback"} if ssh is None else {"via": "ssh", "host": ssh}
-    if ssh is not None and program != "rye":
-        config["program"] = program
-    config |= {"nodes": [document_key(path) for path in node], "takes": takes}
-    config |= {"labels": labels} if labels else {}
-    offered = {name: value for name, value in offers.items() if value is not None}
-    config |= {"offers": offered} if offered else {}
+    """Add an engine, and sign it: a machine over SSH, a Ray cluster, or a worker on this machine."""
+    cluster = {
+        "address": ray,
+        "here": here,
+        "python": _absolute(python),
+        "token_file": _absolute(token_file),
+        "width": width,
+    }
+    if ray is None and any(value is not None for value in cluster.values()):
+        raise typer.BadParameter("expected --here, --python, --token-file and --width beside --ray alone")
+    if ray is not None and ssh is not None:
+        raise typer.BadParameter("expected --ssh or --ray, found both")
+    via = "ray" if ray is not None else "loopback" if ssh is None else "ssh"
+    config = _given(
+        via=via,
+        host=ssh,
+        cluster=_given(**cluster),
+        program=None if via == "loopback" or program == "rye" else program,
+        nodes=[document_key(path) for path in node],
+        takes=takes,
+        labels=_labels(label or ()),
+        offers=_given(cpu=cpu, memory=memory, gpu=gpu),
+    )
     _write(open_app(None), name, config, replace=False)
     _told("added", name, as_json=as_json)
 
@@ -111,6 +141,7 @@ def list_engines(as_json: JsonOption = False) -> None:
                 "name": each.name,
                 "via": each.engine.via,
                 "host": each.engine.host,
+                "address": None if each.engine.cluster is None else each.engine.cluster.address,
                 "takes": list(each.engine.takes),
                 "nodes": sorted(each.engine.nodes),
                 "signer": each.item.signer.as_dict(),
@@ -135,7 +166,8 @@ def check(name: NameArgument, as_json: JsonOption = False) -> None:
 
     async def reached() -> str:
         try:
-            return (await engines.reach(found)).node.key_id
+            async with engines.reach(found) as reached:
+                return reached.node.key_id
         finally:
             with anyio.CancelScope(shield=True):
                 await engines.close()
@@ -151,7 +183,7 @@ def _print_engines(found: Sequence[Any], problems: Sequence[RyeError]) -> None:
     rows = [
         (
             each.name,
-            each.engine.via if each.engine.host is None else f"ssh {visible(each.engine.host)}",
+            _via(each.engine),
             ", ".join(each.engine.takes),
             str(len(each.engine.nodes)),
             each.item.signer.in_words,
@@ -164,6 +196,11 @@ def _print_engines(found: Sequence[Any], problems: Sequence[RyeError]) -> None:
         say("There is none: every tool runs on this machine.")
     for problem in problems:
         report(problem)
+
+
+def _via(engine: Engine) -> str:
+    where = engine.host if engine.cluster is None else engine.cluster.address
+    return engine.via if where is None else f"{engine.via} {visible(where)}"
 
 
 def _write(app: App, name: str, config: dict[str, Any], *, replace: bool) -> None:
@@ -198,6 +235,15 @@ def _labels(given: Sequence[str]) -> dict[str, str]:
     if len(found) != len(given) or not all(found.values()):
         raise typer.BadParameter("expected --label NAME=VALUE, each name once")
     return found
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Those that have a value."""
+    return {name: value for name, value in values.items() if value not in (None, {})}
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.absolute())
 
 
 def _told(what: str, name: str, *, as_json: bool) -> None:

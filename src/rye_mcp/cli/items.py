@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,17 +31,14 @@ from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
 from rye_mcp.secret_store import command_to_set
 from rye_mcp.trust.scope import Signer, SignerKind
-from rye_mcp.ui.chain_picture import as_mermaid, as_svg
-from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
 from rye_mcp.verbs.new import LANGUAGES, NewRequest, NewResult, new
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.executor.dry_run import DryRun
     from rye_mcp.verbs.context import Context
-    from rye_mcp.verbs.explain import ExplainRequest
+    from rye_mcp.verbs.explain import Explained, ExplainRequest, Explanation
     from rye_mcp.verbs.sign import SignResult
 
 __all__ = ["copy", "explain", "new_item", "schema", "show"]
@@ -258,6 +256,8 @@ def explain(
     if as_json:
         print_json(explanation.as_dict())
     elif svg or mermaid:
+        from rye_mcp.ui.chain_picture import as_mermaid, as_svg
+
         typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
     else:
         _print(explanation, signers_in_words(context))
@@ -298,21 +298,30 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
         for place in each.element.shadowed:
             hidden = f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}"
             typer.echo(visible(hidden))
-    if explanation.declares is not None:
-        say(f"{'declares':<13}{explanation.declares}")
-    lines = drawn(explanation.calls, lambda each: each.calls, lambda each: each.in_words)
-    for number, line in enumerate(lines):
-        say(f"{'' if number else 'may call':<13}{line}")
-    if explanation.secrets:
-        say(f"{'secrets':<13}{', '.join(_states(explanation.secrets))}")
-    if explanation.call is not None:
-        _print_call(explanation.call)
-    if explanation.needs:
-        say(f"{'needs':<13}{', '.join(explanation.needs)}")
-        say(f"{'':<13}with values: rye explain {explanation.item_id} --params JSON")
+    _print_facts(_facts_of(explanation))
     sys.stdout.flush()
     if explanation.refusal is not None:
         report(explanation.refusal)
+
+
+def _facts_of(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Each line below the chain, with its label."""
+    yield "declares", explanation.declares or ""
+    calls = drawn(explanation.calls, lambda each: each.calls, lambda each: each.in_words)
+    yield from zip(chain(["may call"], repeat("")), calls, strict=False)
+    yield "secrets", ", ".join(_states(explanation.secrets))
+    if explanation.call is not None:
+        yield from explanation.call.facts().items()
+        yield from (("notice", f"{each.code}: {each.message}") for each in explanation.call.notices)
+    if explanation.needs:
+        yield "needs", ", ".join(explanation.needs)
+        yield "", f"with values: rye explain {explanation.item_id} --params JSON"
+
+
+def _print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    for label, text in facts:
+        if text:
+            say(f"{label:<13}{text}")
 
 
 def _states(secrets: Mapping[str, bool]) -> Iterator[str]:
@@ -326,10 +335,3 @@ def _row(number: int, explained: Explained, in_words: Callable[[Signer | None], 
     indent = "" if number == 0 else "  " * (number - 1) + "└ "
     signer = in_words(integrity.signer)
     return indent + element.item_id, element.space.value, element.version, integrity.state, signer
-
-
-def _print_call(call: DryRun) -> None:
-    for label, text in call.facts().items():
-        say(f"{label:<13}{text}")
-    for notice in call.notices:
-        say(f"{'notice':<13}{notice.code}: {notice.message}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.catalog.reasons import Why
 from rye_mcp.cli._options import JsonOption, ProjectOption, SpaceOption, TypeOption, open_app, person
 from rye_mcp.cli._printing import LONG_WORK, print_json, print_table, say, warn
 from rye_mcp.cli._signers import signers_in_words
@@ -23,7 +22,7 @@ from rye_mcp.cli.items import show
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.trust.scope import Signer
-from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
+from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, Why, search
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:

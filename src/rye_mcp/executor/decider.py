@@ -154,7 +154,7 @@ class Decider:
         results: KeptResults,
     ) -> None:
         self.verifier = IntegrityVerifier(trust, project)
-        self.builder = ChainBuilder(spaces, self.verifier.require_verified)
+        self.builder = ChainBuilder(spaces, self.verifier.require_verified, remembers=True)
         self.spaces = spaces
         self.trust = trust
         self._project = project

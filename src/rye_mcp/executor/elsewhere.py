@@ -6,7 +6,9 @@ The executor knows no keys and no wires: `rye_mcp.nodes` has both, and `app` put
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -53,8 +55,11 @@ class Engine(Protocol):
         """Send a call, and wait; RyeError `lost`, with `sent` if it may have run."""
 
 
-Reach = Callable[[], Awaitable[Engine]]
-"""Finds the worker of an engine, or starts one; RyeError when nobody is there."""
+Reach = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Engine]]
+"""Finds the worker of an engine, or starts one, for one call; RyeError when nobody is there.
+
+What it is given hears, in words, where the call waits, and where it then is.
+"""
 
 
 class Engines(Protocol):
@@ -88,9 +93,17 @@ async def run_elsewhere(
     placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
-    decided = placed.decided
-    engine = await placed.reach()
+    async with placed.reach(watch.on_placing or _silent) as engine:
+        return await _run(placed.decided, engine, logged, watch, noticed)
 
+
+async def _run(
+    decided: DecidedCall,
+    engine: Engine,
+    logged: LoggedCall,
+    watch: Watch,
+    noticed: tuple[Notice, ...],
+) -> ExecutionResult:
     def begin() -> tuple[bytes, tuple[Notice, ...]]:
         return decided.bundle().to_bytes(), logged.began_elsewhere(decided, engine.node)
 
@@ -112,7 +125,7 @@ async def run_elsewhere(
         raise
     else:
         outcome, sealed = answer.outcome, answer.sealed
-        node = Node(engine.node.engine, engine.node.key_id, answer.run_id, answer.receipt)
+        node = replace(engine.node, run_id=answer.run_id, receipt=answer.receipt)
     ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
     said = frozenset(outcome.notices)
     return ExecutionResult.of(
@@ -126,6 +139,10 @@ async def run_elsewhere(
         lock=decided.pinned.lock.as_dict(),
         node=node,
     )
+
+
+def _silent(_news: str) -> None:
+    """Nobody listens."""
 
 
 def _lost(error: RyeError, duration_ms: float) -> Outcome:

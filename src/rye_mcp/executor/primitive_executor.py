@@ -55,6 +55,7 @@ from rye_mcp.trust.verify import Trust
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Spool
     from rye_mcp.permissions import Permissions
+    from rye_mcp.runs.records import RunRecord
 
 __all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
 
@@ -111,11 +112,13 @@ class PrimitiveExecutor:
         writes_locks: Callable[[SpaceName], bool],
         warm: Callable[[], bool] = lambda: False,
         open_engines: Callable[[], Engines] | None = None,
+        tell: Callable[[RunRecord], object] | None = None,
     ) -> Self:
         """One that is made of parts that are there already.
 
         `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
-        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere.
+        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere,
+        `tell` for each row of the log.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -127,6 +130,7 @@ class PrimitiveExecutor:
             environment=environment,
             writes_locks=writes_locks,
             warm=warm,
+            tell=tell,
         )
         executor._open_engines = open_engines
         return executor
@@ -142,6 +146,7 @@ class PrimitiveExecutor:
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
         warm: Callable[[], bool] = lambda: True,
+        tell: Callable[[RunRecord], object] | None = None,
     ) -> None:
         where = state or state_directory()
         self._open_engines: Callable[[], Engines] | None = None
@@ -168,7 +173,7 @@ class PrimitiveExecutor:
             warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
             results=self._results,
         )
-        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
+        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations), tell=tell)
         self._live = LiveRuns(where)
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 

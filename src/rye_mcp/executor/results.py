@@ -21,7 +21,7 @@ from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError, printable
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime, read_http, read_lost, read_process
-from rye_mcp.notices import Notice
+from rye_mcp.notices import Notice, data_of, present
 from rye_mcp.runs.ids import handle_of
 from rye_mcp.runs.results import Kept
 
@@ -33,12 +33,16 @@ __all__ = ["ExecutionResult", "Exit", "Node", "Outcome", "read_http", "read_lost
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Where a run was: the engine by its name, the key of the node, and the run and receipt in its log."""
+    """Where a run was: the engine by its name, the key of the node, and the run and receipt in its log.
+
+    `queued_ms` is how long the call waited for a worker.
+    """
 
     engine: str
     key_id: str
     run_id: str | None = None
     receipt: str | None = None
+    queued_ms: float | None = None
 
     @property
     def in_words(self) -> str:
@@ -47,9 +51,10 @@ class Node:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
-        known = {"run_id": self.run_id, "receipt": self.receipt}
-        return {"engine": self.engine, "key_id": self.key_id} | {
-            name: value for name, value in known.items() if value is not None
+        return {
+            "engine": self.engine,
+            "key_id": self.key_id,
+            **present(run_id=self.run_id, receipt=self.receipt, queued_ms=self.queued_ms),
         }
 
 
@@ -168,40 +173,35 @@ class ExecutionResult:
             answer |= {"code": self.code or "internal", "error": printable(self.error or self._sentence())}
             answer |= {"hint": printable(self.hint or "")}
         answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
-        answer["exit"] = None if self.exit is None else self.exit.as_dict()
+        answer["exit"] = data_of(self.exit)
         answer |= self._printed(detail=detail)
-        answer |= {} if self.receipt is None else {"receipt": self.receipt}
+        answer |= present(receipt=self.receipt)
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
-        answer |= {} if self.runtime is None else self.runtime.as_dict()
-        answer |= {} if self.node is None else {"node": self.node.as_dict()}
+        answer |= {**(data_of(self.runtime) or {}), **present(node=data_of(self.node))}
         answer["usage"] = None if self.usage is None else asdict(self.usage)
         answer |= self._rest(detail=detail)
         return answer
 
     def _printed(self, *, detail: bool) -> dict[str, Any]:
         """Return the output beside the data, as far as it is asked for."""
-        printed = {
-            "stdout": self.stdout if detail else None,
-            "stderr": self.stderr if detail or not self.success else None,
-            "truncated": self.truncated,
-            "output": self.output,
-        }
-        return {name: value for name, value in printed.items() if value}
+        return present(
+            stdout=self.stdout if detail else None,
+            stderr=self.stderr if detail or not self.success else None,
+            truncated=self.truncated or None,
+            output=self.output,
+        )
 
     def _sentence(self) -> str:
         return ERRORS[self.code or "internal"].sentence
 
     def _rest(self, *, detail: bool) -> dict[str, Any]:
-        rest: dict[str, Any] = {}
-        if not self.success and "signed_before_by" in self.metadata:
-            rest["signed_before_by"] = self.metadata["signed_before_by"]
-        if self.denied is not None:
-            rest["denial_suspected"] = self.denied.as_dict()
-        if self.kept:
-            rest["kept"] = [each.as_dict() for each in self.kept]
-        if self.notices:
-            rest["notices"] = [notice.as_dict() for notice in self.notices]
+        rest = present(
+            signed_before_by=None if self.success else self.metadata.get("signed_before_by"),
+            denial_suspected=data_of(self.denied),
+            kept=[each.as_dict() for each in self.kept],
+            notices=[notice.as_dict() for notice in self.notices],
+        )
         if detail:
             rest["chain"] = [_plain(element) for element in self.chain]
             rest["metadata"] = _plain(self.metadata)

@@ -243,9 +243,7 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
         return answer(facts).model_copy(update={"meta": seen(about)})
     data = facts.get("data")
     blocks = blocks_in(data)
-    returned, where = data, _IN_STRUCTURED
-    if isinstance(data, dict) and (blocks is not None or (schema is not None and is_long(data))):
-        returned, where = data.get("structuredContent"), _IN_DATA
+    returned, where = _returned(data, blocks, schema)
     if schema is not None:
         _require_promised(returned, schema, str(facts.get("item_id")))
     found = exact(returned) if isinstance(returned, dict) else None
@@ -253,6 +251,15 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     shown = _whole_text(facts, visible_lines(text) if found is None else _short(text, where))
     content = [*(blocks or [TextContent(type="text", text=shown)]), *_links(facts)]
     return CallToolResult(content=content, structured_content=found, _meta=seen(about))
+
+
+def _returned(
+    data: Any, blocks: list[ContentBlock] | None, schema: Mapping[str, Any] | None
+) -> tuple[Any, str]:
+    """The part of the data that fits the promise, and where a reader finds the rest."""
+    if isinstance(data, dict) and (blocks is not None or (schema is not None and is_long(data))):
+        return data.get("structuredContent"), _IN_DATA
+    return data, _IN_STRUCTURED
 
 
 def _links(facts: Mapping[str, Any]) -> list[ResourceLink]:

@@ -15,13 +15,12 @@ from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import TraceContext
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.executor.tree import OnCall
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.answers import QuestionAsked
 from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
-from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
+from rye_mcp.mcp_server.progress import Reporter, Send, Tell, counting, reporting, sending
 from rye_mcp.mcp_server.requests import span_of_call
 from rye_mcp.runs.results import as_bytes
 from rye_mcp.runs.shelf import Shelf
@@ -194,28 +193,29 @@ async def _agreed(
 async def _watched(request: ExecuteRequest, asked: Asked) -> Executed:
     async with AsyncExitStack() as stack:
         heard: list[OnOutput] = []
-        on_call: OnCall | None = None
+        reporter: Reporter | None = None
         if asked.tell is not None:
             reporter = await stack.enter_async_context(reporting(asked.tell))
             heard.append(reporter.on_output)
-            on_call = reporter.on_call
         if asked.sender is not None:
             send = asked.sender(request.item_id)
             heard.append((await stack.enter_async_context(sending(send))).on_output)
         try:
-            return await execute(request, asked.context(), watch=_watch_of(heard, on_call))
+            return await execute(request, asked.context(), watch=_watch_of(heard, reporter))
         finally:
             asked.changes.look_again(asked.app)
 
 
-def _watch_of(heard: list[OnOutput], on_call: OnCall | None) -> Watch | None:
-    """Return a watch that tells all listeners of output; None without listeners."""
+def _watch_of(heard: list[OnOutput], reporter: Reporter | None) -> Watch | None:
+    """Return a watch that tells all listeners of output, and a reporter the rest; None without listeners."""
 
     def on_output(stream: str, data: bytes, skipped: int) -> None:
         for each in heard:
             each(stream, data, skipped)
 
-    return Watch(on_output=on_output, on_call=on_call) if heard else None
+    if reporter is None:
+        return Watch(on_output=on_output) if heard else None
+    return Watch(on_output=on_output, on_call=reporter.on_call, on_placing=reporter.on_placing)
 
 
 async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool) -> Mapping[str, Any]:

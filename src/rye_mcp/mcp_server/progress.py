@@ -76,6 +76,11 @@ class Reporter:
         self._line = f"{number} of {of}: {item_id}"
         self._printed.set()
 
+    def on_placing(self, news: str) -> None:
+        """Take note of where a call waits that runs on another machine, or of the engine that it is on."""
+        self._line = news
+        self._printed.set()
+
     async def run(self) -> None:
         """Tell, until it is cancelled."""
         while True:

@@ -22,6 +22,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.answers import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
 from rye_mcp.mcp_server.logs import facts_of, within
+from rye_mcp.telemetry import call_ended
 
 if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
@@ -220,6 +221,7 @@ async def logged(
     """The result of a call, which is logged."""
     begun = time.perf_counter()
     outcome: dict[str, Any] = {"outcome": "cancelled"}
+    has_failed = True
     request = None if context is None else str(context.request_context.request_id)
     named = arguments if tool in DEFINITIONS else {}  # a tool of its own may call a secret like that
     item, run = _text_or_none(named.get("item_id")), _text_or_none(named.get("run_id"))
@@ -227,13 +229,17 @@ async def logged(
         try:
             result = await call()
             outcome = _outcome(result, tool)
+            has_failed = isinstance(result, CallToolResult) and bool(result.is_error)
         except MCPError as exc:
             outcome = {"outcome": (exc.error.data or {}).get("code", exc.error.code)}
             raise
         finally:
+            took = time.perf_counter() - begun
+            is_known = tool in DEFINITIONS or outcome.get("item") is not None
+            code = str(outcome["outcome"]) if has_failed else None
+            call_ended(tool if is_known else None, code, took)
             if _log.isEnabledFor(logging.INFO):
-                took = round((time.perf_counter() - begun) * 1000, 1)
-                _log.info("called", extra=facts_of(**outcome, ms=took))
+                _log.info("called", extra=facts_of(**outcome, ms=round(took * 1000, 1)))
     return result
 
 

@@ -6,9 +6,10 @@ The rules are in `docs/architecture/items.md`.
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
+from rye_mcp.metadata._code import code_of
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
-from rye_mcp.metadata._placing import Engine, Placement, Resources
+from rye_mcp.metadata._placing import Cluster, Engine, Placement, Resources
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._raw import without_values
 from rye_mcp.metadata._reading import (
@@ -38,6 +39,7 @@ __all__ = [
     "SCHEMA_KINDS",
     "TOOL_TYPES",
     "Calling",
+    "Cluster",
     "Engine",
     "Example",
     "Flag",
@@ -48,6 +50,7 @@ __all__ = [
     "Warm",
     "arguments_of",
     "body_of",
+    "code_of",
     "examine",
     "examples_of",
     "front_matter",

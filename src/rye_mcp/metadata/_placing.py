@@ -17,7 +17,9 @@ from rye_mcp.metadata._forms import Form, Problem, expected, flag, list_of, mapp
 __all__ = [
     "PLACEMENT_FORM",
     "RESOURCES_FORM",
+    "VIAS",
     "WORKSPACE_FORM",
+    "Cluster",
     "Engine",
     "Placement",
     "Resources",
@@ -31,11 +33,20 @@ MAX_CPU: Final = 1024
 MAX_GPU: Final = 64
 MAX_NODES: Final = 256
 MAX_PATTERNS: Final = 100
+MAX_WIDTH: Final = 64
+MAX_SLOTS: Final = 1000
+MAX_WAIT_S: Final = 86_400
+
+VIAS: Final = ("loopback", "ssh", "ray")
+"""How a worker of an engine is started."""
 
 _UNITS: Final = {"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 _MEMORY: Final = r"^[1-9][0-9]{0,5}(?:KiB|MiB|GiB|TiB)$"
 _HOST: Final = r"^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.:-]{0,252}$"
 _PROGRAM: Final = r"^(?:/|~/)?[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}$"
+_ADDRESS: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,252}:[0-9]{1,5}$"
+_IP: Final = r"^[0-9a-f.:]{3,45}$"
+_PATH: Final = r"^/[^\x00-\x1f]{1,4095}$"
 _KEY_ID: Final = r"^[0-9a-f]{64}$"
 
 
@@ -65,6 +76,20 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray cluster: its address, how this machine joins in, and how many calls share a worker there."""
+
+    address: str
+    python: str | None = None
+    token_file: str | None = None
+    here: str | None = None
+    width: int = 4
+    most: int = 64
+    idle_s: float = 30.0
+    patience_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
     """Where calls run: through which program, on which nodes by their key ids, and for which tools."""
 
@@ -75,6 +100,7 @@ class Engine:
     program: str = "rye"
     offers: Resources = Resources()
     labels: frozenset[tuple[str, str]] = frozenset()
+    cluster: Cluster | None = None
 
 
 def read_resources(value: Any) -> Resources:
@@ -98,6 +124,7 @@ def read_engine(value: Mapping[str, Any]) -> Engine:
         value.get("program", "rye"),
         read_resources(value.get("offers", {})),
         _labels(value),
+        Cluster(**value["cluster"]) if "cluster" in value else None,
     )
 
 
@@ -142,10 +169,13 @@ def _engine(value: Any) -> Iterator[Problem]:
     for name in ("nodes", "takes"):
         if name not in value:
             yield (), f"expected {name}, found none"
-    if value.get("via") == "ssh" and "host" not in value:
-        yield (), "expected a host for ssh, found none"
-    if value.get("via") == "loopback" and "host" in value:
-        yield ("host",), "expected none for loopback, found one"
+    for name, via in (("host", "ssh"), ("cluster", "ray")):
+        if value.get("via") == via and name not in value:
+            yield (), f"expected a {name} for {via}, found none"
+        if value.get("via") in VIAS and value["via"] != via and name in value:
+            yield (name,), f"expected none for {value['via']}, found one"
+    if value.get("via") == "ray" and "offers" in value:
+        yield ("offers",), "expected none for ray, whose nodes say themselves what they have, found some"
 
 
 def _is_pattern(value: str) -> bool:
@@ -176,9 +206,27 @@ PLACEMENT_FORM: Final = mapping(
 WORKSPACE_FORM: Final = one_of("none")
 """The form of `workspace`: a node has no project, and no other workspace is carried yet."""
 
+_CLUSTER: Final = mapping(
+    {
+        "address": text("HOST:PORT", _ADDRESS).about("The head of the cluster."),
+        "here": text("an address", _IP).about(
+            "The address of this machine in the cluster, if it has several."
+        ),
+        "python": text("an absolute path", _PATH).about("A Python that has ray; that of rye by default."),
+        "token_file": text("an absolute path", _PATH).about("The token of the cluster."),
+        "width": _number(MAX_WIDTH, whole=True).about("How many calls share a worker; 4 by default."),
+        "most": _number(MAX_SLOTS, whole=True).about("How many workers there are at most; 64 by default."),
+        "idle_s": _number(MAX_WAIT_S, whole=False).about("How long a worker is kept that nobody uses; 30."),
+        "patience_s": _number(MAX_WAIT_S, whole=False).about("How long a call waits for a place; 60."),
+    },
+    needs="address",
+    closed=True,
+)
+
 _FIELDS_OF_ENGINE: Final = mapping(
     {
-        "via": one_of("loopback", "ssh").about("How its worker is started: on this machine, or over SSH."),
+        "via": one_of(*VIAS).about("How its workers are started: on this machine, over SSH, or by Ray."),
+        "cluster": _CLUSTER.about("The Ray cluster."),
         "host": text("a host, or user@host", _HOST).about("The machine, as ssh knows it."),
         "program": text("the path of a program", _PROGRAM).about("The rye of that machine; rye by default."),
         "nodes": list_of(text("a whole key id", _KEY_ID), "key ids", most=MAX_NODES).about("Its nodes."),

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Hashable, Iterator, Mapping
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -27,8 +30,11 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
 from rye_mcp.items import SpaceName
 from rye_mcp.metadata import Engine, ItemMetadata, Placement, Resources, parse_metadata
+from rye_mcp.nodes.cluster import RayCluster, Shape, sidecar_program
+from rye_mcp.nodes.lines import Program
 from rye_mcp.nodes.link import Link
 from rye_mcp.nodes.outcomes import Remote
+from rye_mcp.nodes.seal import Hello
 from rye_mcp.nodes.worker import RUNS
 from rye_mcp.receipts.runner import RunnerKey, RunnerKeys
 from rye_mcp.spaces import Spaces
@@ -59,6 +65,8 @@ class EngineItem:
         """Why a tool does not run there; None if it does."""
         if not Scope(ids=self.engine.takes).holds_id(item_id):
             return f"{self.name} takes {', '.join(self.engine.takes)}"
+        if self.engine.cluster is not None:
+            return None  # the nodes of a cluster have labels and resources of their own
         missing = (metadata.placement or Placement()).labels - self.engine.labels
         if missing:
             name, value = min(missing)
@@ -89,9 +97,11 @@ def names_of(user_space: Path) -> tuple[str, ...]:
 
 
 def worker_command(engine: Engine, rye: str) -> tuple[str, ...]:
-    """The program that speaks for a worker of this engine; `rye` is the one of this machine."""
+    """The program that is a worker of this engine, or speaks for it; `rye` is the one of this machine."""
     if engine.via == "loopback":
         return (rye, "worker")
+    if engine.via == "ray":
+        return (engine.program, "worker")
     options = ("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
     return ("ssh", *options, "--", str(engine.host), engine.program, "worker")
 
@@ -116,6 +126,38 @@ class _Reached:
         return await self._link.run(bundle, run_id, watch)
 
 
+class Site(Protocol):
+    """Where the workers of an engine are: one program, or a cluster."""
+
+    over: anyio.Event
+
+    @property
+    def is_past(self) -> bool:
+        """Whether no call can be placed any more."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+
+    async def serve(self) -> None:
+        """Keep it until it is closed."""
+
+    def close(self) -> None:
+        """Have it end, with all that it runs."""
+
+    def placed(self, shape: Shape, tell: Callable[[str], None]) -> AbstractAsyncContextManager[Link]:
+        """The link of a worker that has room for a call."""
+
+
+def _silent(_news: str) -> None:
+    """Nobody listens."""
+
+
+def _shape(engine: Engine, wanted: ItemMetadata | None) -> Shape:
+    resources, placement = (None, None) if wanted is None else (wanted.resources, wanted.placement)
+    return Shape.of(resources, placement, engine.labels)
+
+
 class NodeEngines:
     """What places the calls of one executor."""
 
@@ -128,7 +170,7 @@ class NodeEngines:
         self._state = state
         self._environment = environment
         self._rye = rye
-        self._links: dict[tuple[Hashable, str, Engine], Link] = {}
+        self._sites: dict[tuple[Hashable, str, Engine], Site] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def fitting(self, decided: DecidedCall) -> Reach | None:
@@ -137,22 +179,30 @@ class NodeEngines:
         RyeError `no_fitting_node` for a tool that runs elsewhere or not at all.
         """
         found = await off_loop(partial(self._fitting, decided))
-        return None if found is None else partial(self.reach, found)
+        if found is None:
+            return None
+        return partial(self.reach, found, decided.chain.root.metadata)
 
-    async def reach(self, found: EngineItem) -> _Reached:
-        """The worker of an engine, which is started unless it is there; RyeError when it does not answer."""
-        try:
-            return await self._reach(found)
-        except RyeError as exc:
-            if exc.code != "engine_unreachable" or not exc.details.get("was_there"):
-                raise
-        return await self._reach(found)  # the one that was kept has ended since the call before
+    @asynccontextmanager
+    async def reach(
+        self, found: EngineItem, wanted: ItemMetadata | None = None, tell: Callable[[str], None] = _silent
+    ) -> AsyncIterator[_Reached]:
+        """A worker of an engine for one call of a tool, which is started unless it is there.
+
+        RyeError when it does not answer. `tell` hears where the call waits, and where it then is.
+        """
+        begun = time.monotonic()
+        async with AsyncExitStack() as stack:
+            link, hello = await self._placed(found, wanted, tell, stack)
+            tell(f"on {found.name}")
+            queued_ms = round((time.monotonic() - begun) * 1000, 1)
+            yield _Reached(link, Node(found.name, hello.node, queued_ms=queued_ms))
 
     async def close(self) -> None:
         """End the workers of this event loop, and wait until they are gone."""
         here = _loops.running()
-        closing = [link for key, link in self._links.items() if key[0] == here]
-        self._links = {key: link for key, link in self._links.items() if key[0] != here}
+        closing = [link for key, link in self._sites.items() if key[0] == here]
+        self._sites = {key: link for key, link in self._sites.items() if key[0] != here}
         for link in closing:
             link.close()
         with anyio.move_on_after(CLOSE_LIMIT_S):
@@ -178,38 +228,57 @@ class NodeEngines:
         what = f"expected an engine for {root.item_id}, which runs on one or not at all, found: {found}"
         raise RyeError("no_fitting_node", what, item_id=root.item_id)
 
-    async def _reach(self, found: EngineItem) -> _Reached:
+    async def _placed(
+        self,
+        found: EngineItem,
+        wanted: ItemMetadata | None,
+        tell: Callable[[str], None],
+        stack: AsyncExitStack,
+    ) -> tuple[Link, Hello]:
+        while True:
+            site, was_there = await self._site(found)
+            try:
+                link = await stack.enter_async_context(site.placed(_shape(found.engine, wanted), tell))
+                return link, await link.ready()
+            except RyeError as exc:
+                if exc.code != "engine_unreachable" or not was_there or not site.is_past:
+                    raise  # one that was kept, and has ended since the call before, is started again
+
+    async def _site(self, found: EngineItem) -> tuple[Site, bool]:
+        """What workers of an engine are started by, and whether it was there before this call."""
         key = (_loops.running(), found.name, found.engine)
-        link = self._links.get(key)
-        was_there = link is not None and not link.is_past
-        if link is None or link.is_past:
-            self._let_go(found.name)
-            link = self._links[key] = self._begin(found, await off_loop(self._identity))
-        try:
-            hello = await link.ready()
-        except RyeError as exc:
-            exc.details["was_there"] = was_there
-            raise
-        return _Reached(link, Node(found.name, hello.node))
+        if (site := self._kept(key)) is not None:
+            return site, True
+        identity = await off_loop(self._identity)
+        if (site := self._kept(key)) is not None:  # another call was first
+            return site, False
+        self._let_go(found.name)
+        self._sites[key] = site = self._begin(found, identity)
+        return site, False
+
+    def _kept(self, key: tuple[Hashable, str, Engine]) -> Site | None:
+        site = self._sites.get(key)
+        return None if site is None or site.is_past else site
 
     def _let_go(self, name: str) -> None:
         """End workers of an engine whose item has changed, once they have nothing to do."""
         here = _loops.running()
-        for key, link in list(self._links.items()):
+        for key, link in list(self._sites.items()):
             if key[:2] == (here, name) and (link.is_past or not link.is_busy):
                 link.close()
-                del self._links[key]
+                del self._sites[key]
 
-    def _begin(self, found: EngineItem, identity: RunnerKey) -> Link:
-        link = Link(
-            found.name,
-            worker_command(found.engine, self._rye),
-            found.engine.nodes - self._trust.store.revocations().keys(),
-            identity,
-            environment=self._variables(),
-        )
-        beside(link.serve, self._tasks)
-        return link
+    def _begin(self, found: EngineItem, identity: RunnerKey) -> Site:
+        engine, command = found.engine, worker_command(found.engine, self._rye)
+        nodes = engine.nodes - self._trust.store.revocations().keys()
+        site: Site
+        if engine.cluster is None:
+            site = Link(found.name, Program(command, self._variables()), nodes, identity)
+        else:
+            program = sidecar_program(sys.executable, engine.cluster, self._variables())
+            site = RayCluster(found.name, engine.cluster, program, nodes, identity, command=command)
+        beside(site.serve, self._tasks)
+        return site
 
     def _identity(self) -> RunnerKey:
         return RunnerKeys(self._state).ready(self._trust.store.revocations())

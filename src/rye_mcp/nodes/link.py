@@ -1,14 +1,15 @@
-"""The other end of a worker: starts the program that speaks for it, and sends it calls.
+"""The other end of a worker: has a line carry its bytes, and sends it calls.
 
-The program is `rye worker` on this machine, or a client such as `ssh` that starts it on another one. Who is
-on the other side is known by its key alone. A call is sent once; what came of it is told, or it is lost.
+The worker on the other side is known by its key alone. A call is sent once; what came of it is told, or it is
+lost.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,10 +18,10 @@ import anyio
 
 from lilux._dataclasses import dataclass
 from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
-from lilux.primitives.errors import ConfigurationError, SupervisorError
-from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.errors import SupervisorError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.nodes.lines import Line, Sink
 from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
 from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
 from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
@@ -48,8 +49,6 @@ IDLE_S: Final = 600.0
 """How long a worker is kept that nobody uses."""
 
 _GOOD_FOR_MS: Final = 60_000
-_MAX_STDERR_BYTES: Final = 4096
-_SHOWN_CHARACTERS: Final = 500
 
 
 @dataclass(slots=True)
@@ -71,11 +70,10 @@ class Link:
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        line: Line,
         nodes: Collection[str],
         submitter: Identity,
         *,
-        environment: Mapping[str, str],
         give_up_s: float = GIVE_UP_S,
         ping_s: float = PING_S,
         idle_s: float = IDLE_S,
@@ -83,10 +81,9 @@ class Link:
         self.name = name
         self.hello: Hello | None = None
         self.over = anyio.Event()
-        self._command = tuple(command)
+        self._line = line
         self._nodes = frozenset(nodes)
         self._submitter = submitter
-        self._environment = dict(environment)
         self._give_up_s, self._ping_s, self._idle_s = give_up_s, ping_s, idle_s
         self._used = 0
         self._turns = anyio.Semaphore(MAX_CALLS)
@@ -94,9 +91,8 @@ class Link:
         self._calls: dict[str, _Sent] = {}
         self._ready = anyio.Event()
         self._closing = anyio.Event()
-        self._dialogue: Dialogue | None = None
+        self._sink: Sink | None = None
         self._greeted = 0.0
-        self._stderr = b""
         self._problem: RyeError | None = None
 
     # --- its life ---
@@ -107,8 +103,8 @@ class Link:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._converse)
                 await self._until_closed()
-                if self._dialogue is not None:
-                    self._dialogue.end_input()
+                if self._sink is not None:
+                    self._sink.end_input()
                 with anyio.move_on_after(GRACE_S):
                     await self.over.wait()
                 group.cancel_scope.cancel()
@@ -121,7 +117,7 @@ class Link:
             used = self._used
             with anyio.move_on_after(self._idle_s):
                 await self._closing.wait()
-            if used == self._used and not self._calls:
+            if used == self._used and not self._calls and self.hello is not None:
                 self.close()
 
     def close(self) -> None:
@@ -150,25 +146,22 @@ class Link:
             raise self._copy_of_problem()
         return self.hello
 
+    @asynccontextmanager
+    async def placed(self, _shape: object, _tell: object) -> AsyncIterator[Link]:
+        """This one, for a call: it has room for `MAX_CALLS`, and more wait in `run`."""
+        await self.ready()
+        yield self
+
     async def _converse(self) -> None:
-        spec = ProcessSpec(
-            command=self._command[0],
-            args=self._command[1:],
-            cwd="/",
-            env=self._environment,
-            timeout=None,
-            on_output=self._hear,
-        )
         try:
-            result = await SubprocessPrimitive().converse(spec, self._begin)
-            self._fail("engine_unreachable", "it to go on", _how(result))
-        except (ConfigurationError, SupervisorError) as exc:
-            self._fail("engine_unreachable", "the supervisor to run it", exc.message)
+            self._fail("engine_unreachable", "it to go on", await self._line.carry(self._hear, self._begin))
+        except RyeError as exc:
+            self._problem = self._problem or exc
         finally:
             self._end()
 
-    def _begin(self, dialogue: Dialogue) -> None:
-        self._dialogue = dialogue
+    def _begin(self, sink: Sink) -> None:
+        self._sink = sink
 
     def _end(self) -> None:
         for event in (self.over, self._closing, self._ready):
@@ -178,8 +171,7 @@ class Link:
 
     def _fail(self, code: str, expected: str, found: str) -> None:
         """Take note of why it ends; the first reason counts."""
-        said = self._stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
-        beside = f". It said: {said}" if said else ""
+        beside = f". It said: {self._line.said}" if self._line.said else ""
         what = f"expected {expected} of the worker {self.name}, found {found}{beside}"
         self._problem = self._problem or RyeError(code, what, where=self.name)
         self._closing.set()
@@ -229,6 +221,7 @@ class Link:
             if silent >= self._give_up_s:
                 what = f"expected an answer of the worker {self.name}, found silence for {silent:.0f} s"
                 call.answer = self._lost(call, what)
+                self.close()  # it hangs, with all of its calls: the next one gets another worker
                 return
             self._tell(call, message({"op": "ping"}))
 
@@ -256,12 +249,7 @@ class Link:
 
     # --- what comes in ---
 
-    def _hear(self, stream: str, data: bytes, _skipped: int) -> None:
-        if self._dialogue is not None:
-            self._dialogue.took(len(data))
-        if stream != "stdout":
-            self._stderr = (self._stderr + data)[-_MAX_STDERR_BYTES:]
-            return
+    def _hear(self, data: bytes) -> None:
         if self._closing.is_set() and not self._calls:
             return
         try:
@@ -346,14 +334,5 @@ class Link:
             self._send({"op": "sealed", "run": call.channel.run_id, "n": piece.number}, piece.data)
 
     def _send(self, header: Header, payload: bytes = b"") -> None:
-        if self._dialogue is not None:
-            self._dialogue.tell(encode_frame(header, payload))
-
-
-def _how(result: SubprocessResult) -> str:
-    """How the program of a worker ended, in words."""
-    if result.kind == "spawn_failed":
-        return "that it could not be started" + ("" if result.error is None else f": {result.error.message}")
-    if result.signal is not None:
-        return f"that it ended by the signal {result.signal}"
-    return f"that it ended with exit code {result.return_code}"
+        if self._sink is not None:
+            self._sink.tell(encode_frame(header, payload))

@@ -127,9 +127,18 @@ _SLACK: Final = timedelta(seconds=1)
 class RunLog:
     """The log of one user. `notices` tells what happened to it that somebody should know."""
 
-    def __init__(self, state: Path, *, notary: Notary | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        notary: Notary | None = None,
+        tell: Callable[[RunRecord], object] | None = None,
+        **options: Any,
+    ) -> None:
+        """`tell` is called for each row that is to be written."""
         self._database = RunDatabase(state, **options)
         self._notary = notary
+        self._tell = tell
         self._mark = MarkFile(state)
         self._has_looked_for_lost = False
 
@@ -148,6 +157,11 @@ class RunLog:
 
         Return what should be known about that, and usually nothing.
         """
+        if self._tell is not None:
+            self._tell(record)
+        return self._append(record)
+
+    def _append(self, record: RunRecord) -> tuple[Notice, ...]:
         row, known = row_of(record), len(self._database.notices)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -168,10 +182,12 @@ class RunLog:
         """
         if self._notary is None:
             return Attested(self.append(record))
+        if self._tell is not None:
+            self._tell(record)
         try:
             self._notary.open()
         except RyeError as exc:
-            return Attested((*self.append(record), Notice("receipt_not_written", _with_hint(exc))))
+            return Attested((*self._append(record), Notice("receipt_not_written", _with_hint(exc))))
         return self._written(self._notary, record, facts)
 
     def _written(self, notary: Notary, record: RunRecord, facts: Any) -> Attested:

@@ -18,6 +18,7 @@ from typing import Final
 
 from lilux import _trees
 from lilux._dataclasses import dataclass
+from lilux._footprints import note
 from lilux._stamps import SETTLED_NS
 from rye_mcp.files import refusal
 from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG
@@ -80,6 +81,7 @@ def read_with_status(directory: int, name: str, path: Path, limit: int) -> tuple
 
 def begins_with_shebang(directory: int, name: str, path: Path) -> bool:
     """Whether a regular file begins with `#!`: only then is it an item without an extension."""
+    note(lambda: path)
     try:
         with _trees.opened(os.open(name, _trees.FILE, dir_fd=directory)) as descriptor:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -188,6 +190,8 @@ def _is_known_without(root: Path, parts: Sequence[str]) -> bool:
     """
     if len(parts) < 2:
         return False
+    note(lambda: root)
+    note(lambda: root / parts[0])
     try:
         if stat.S_ISLNK(os.lstat(root).st_mode):
             return False

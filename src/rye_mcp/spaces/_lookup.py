@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import note
 from rye_mcp.errors import RyeError
 from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import (
@@ -277,6 +278,7 @@ def _can_have(extension: str, name: str) -> bool:
 
 def _mode(directory: int, name: str, place: ItemPlace) -> int | None:
     """Return the mode of the file with this name; None if it is missing. Links are not followed."""
+    note(lambda: place.path.with_name(name))
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except FileNotFoundError:

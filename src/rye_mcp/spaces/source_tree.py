@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import note
 from rye_mcp.errors import RyeError
 from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import path_below, printable
@@ -82,6 +83,7 @@ class SourceTree:
     def holds(self, relative: str) -> bool:
         """Whether there is a regular file; what else may stand there is no file."""
         directory, _, name = relative.rpartition("/")
+        note(lambda: self._root / relative)
         try:
             mode = os.stat(name, dir_fd=self._open(directory), follow_symlinks=False).st_mode
         except FileNotFoundError:

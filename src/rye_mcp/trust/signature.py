@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.items import MAX_ITEM_BYTES, SHEBANG, ItemFile, comment_style, signed_path
+from rye_mcp.items import MARKER, MAX_ITEM_BYTES, SHEBANG, ItemFile, comment_style, signed_path
 from rye_mcp.visible import find_hidden
 
 __all__ = [
@@ -109,9 +109,6 @@ def _not_text(file: ItemFile, expected: str, found: str, position: int) -> RyeEr
         line=line,
     )
 
-
-MARKER = b"rye:signed:"
-"""The text in every signature line, which may stand in no other place of the file or right after it."""
 
 MAX_LINE_BYTES = 512
 """How long a signature line may be, with its newline."""

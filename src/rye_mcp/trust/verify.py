@@ -13,8 +13,10 @@ from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
@@ -105,6 +107,8 @@ class Trust:
             approvals=self.approvals,
             accepted_keys=trusted_keys_of(environment),
         )
+        self.libraries: Remembered[Any] = Remembered()
+        """What libraries of runtimes of the system space consist of, as the manifest lists it."""
         self._system_space = system_space
         self._system_pin = system_pin
         self.records, self._shared_record = _records_of(

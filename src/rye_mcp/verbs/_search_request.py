@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog import SearchQuery
-from rye_mcp.catalog.query import FIELDS, read_query
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.queries import FIELDS, read_query
 from rye_mcp.spaces import Spaces
 from rye_mcp.verbs._selection import is_pattern, require_pattern
 
@@ -48,7 +48,7 @@ _HINT: Final = "leave it out, or correct it"
 class SearchRequest:
     """A search: its words, its scope, and how many results come back.
 
-    `query` is in the language of `rye_mcp.catalog.query`. Without `space` all of them are searched, without
+    `query` is in the language of `rye_mcp.queries`. Without `space` all of them are searched, without
     `fields` everything that is indexed. `filters` are a value for some of `FILTERS`, or several of
     which it has one. `fuzzy` is true, or `{"max_distance": 1 | 2}`: how many letters may differ. `detail`
     adds the schema and the beginning of the content.

@@ -20,6 +20,7 @@ from rye_mcp.executor.configuration.parameters import UnfilledError
 from rye_mcp.executor.dry_run import DryRun
 from rye_mcp.executor.tree import MAX_CALL_DEPTH
 from rye_mcp.items import ItemFile, ItemType, printable
+from rye_mcp.notices import present
 from rye_mcp.permissions import sentence, taken_to_declare
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.trust.scope import SignerKind
@@ -100,12 +101,11 @@ class Explanation:
             "declares": self.declares,
             "chain": [each.as_dict() for each in self.chain],
         }
-        if self.secrets:
-            answer["secrets"] = dict(self.secrets)
-        if self.calls:
-            answer["calls"] = [each.as_dict() for each in self.calls]
-        if self.needs:
-            answer["needs"] = [printable(name) for name in self.needs]
+        answer |= present(
+            secrets=dict(self.secrets),
+            calls=[each.as_dict() for each in self.calls],
+            needs=[printable(name) for name in self.needs],
+        )
         if self.refusal is not None:
             answer["refusal"] = {k: v for k, v in self.refusal.as_dict().items() if k != "status"}
         if self.call is not None:

@@ -17,16 +17,17 @@ from typing import Any, Final, Protocol
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog import Hit, Page, SearchQuery
-from rye_mcp.catalog.query import parse
-from rye_mcp.catalog.reasons import Reasons, Why
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, body_of
+from rye_mcp.notices import data_of, present
+from rye_mcp.queries import parse
 from rye_mcp.spaces import Found
 from rye_mcp.trust.scope import Signer
 from rye_mcp.trust.signature import detach
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Runners
+from rye_mcp.verbs._search_reasons import Reasons, Why
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches
 from rye_mcp.verbs.context import Context
@@ -38,9 +39,11 @@ __all__ = [
     "SHADOWED",
     "Detail",
     "Finder",
+    "Reasons",
     "SearchRequest",
     "SearchResult",
     "Shown",
+    "Why",
     "search",
 ]
 
@@ -95,13 +98,11 @@ class Detail:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data, without empty fields."""
-        answer: dict[str, Any] = {"version": self.version}
-        if self.executor_id is not None:
-            answer["executor_id"] = self.executor_id
-        if self.category is not None:
-            answer["category"] = visible(self.category)
-        if self.tags:
-            answer["tags"] = [visible(tag) for tag in self.tags]
+        answer = {
+            "version": self.version,
+            **present(executor_id=self.executor_id, category=visible(self.category or "")),
+            **present(tags=[visible(tag) for tag in self.tags]),
+        }
         if self.schema is not None:
             answer["schema"] = self.schema
         if self.schema_left_out:
@@ -137,16 +138,15 @@ class Shown:
             "space": self.space.value,
             "description": self.description,
             "score": round(self.score, 4),
-            "signer": None if self.signer is None else self.signer.as_dict(),
+            "signer": data_of(self.signer),
             "runnable": self.runnable,
         }
-        if self.reason is not None:
-            answer["reason"] = self.reason
-        if self.shadows:
-            answer["shadows"] = [space.value for space in self.shadows]
-        if self.detail is not None:
-            answer["detail"] = self.detail.as_dict()
-        return answer | ({} if self.why is None else {"why": self.why.as_dict()})
+        return answer | present(
+            reason=self.reason,
+            shadows=[space.value for space in self.shadows],
+            detail=data_of(self.detail),
+            why=data_of(self.why),
+        )
 
 
 @dataclass(frozen=True, slots=True)

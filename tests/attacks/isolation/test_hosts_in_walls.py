@@ -152,7 +152,7 @@ s.connect(to)
     assert answer["cleanup"]["state"] == "complete"
 
 
-def test_who_cannot_be_looked_into_is_led_nowhere(world: World) -> None:
+def test_a_process_that_cannot_be_read_connects_nowhere(world: World) -> None:
     if world.uid == 0:
         pytest.skip("root looks into everybody")
     program = """

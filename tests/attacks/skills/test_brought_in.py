@@ -278,7 +278,7 @@ def test_a_link_in_a_repository_leads_nowhere(world: World, tmp_path: Path) -> N
         "",
     ],
 )
-def test_addresses_that_git_could_run_something_for_are_none(source: str) -> None:
+def test_addresses_that_make_git_run_something_are_refused(source: str) -> None:
     assert not is_repository(source)
 
     async def fetch() -> None:
@@ -310,7 +310,7 @@ exec /usr/bin/git "$@"
     assert (tmp_path / "asked").read_text().split()[-3:] == ["--", source, "HEAD:refs/rye/pulled"]
 
 
-def test_an_address_with_a_password_is_none() -> None:
+def test_an_address_with_a_password_is_refused() -> None:
     assert not is_repository("https://name:password@example.com/x.git")
 
 
@@ -345,7 +345,7 @@ def test_git_is_not_found_where_nothing_may_be_started(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_a_repository_that_is_none_says_so(tmp_path: Path) -> None:
+def test_an_invalid_repository_is_reported(tmp_path: Path) -> None:
     async def fetch() -> None:
         async with checked_out(f"file://{tmp_path}/nothing", os.environ, _anywhere):
             raise AssertionError

@@ -171,7 +171,7 @@ def test_a_persons_tool_runs_no_skill_of_an_agent(world: World) -> None:
     assert "out_of_scope" in {each.code for each in result.warnings}  # type: ignore[union-attr]
 
 
-def test_a_script_that_the_skill_has_not_is_none(world: World) -> None:
+def test_a_script_that_the_skill_lacks_does_not_count(world: World) -> None:
     written(world, FILES, "sums")
     _tool(world, skill="{name: sums, script: ../../tools/skills/sums/add.yaml}")
     result = sign(SignRequest("skills/sums/add"), person(world))

@@ -213,7 +213,7 @@ print(*(ask("evil.test", kind)[0] for kind in (1, 28, 65)), ask("1.0.18.198.in-a
     assert report_of(run)["refused"] == [["evil.test", 3]]
 
 
-def test_packets_that_are_none_stop_nobody(door: Door) -> None:
+def test_invalid_packets_stop_nothing(door: Door) -> None:
     noise = random.Random(18)  # noqa: S311 - the same noise in every run
     packets = [noise.randbytes(noise.randrange(0, 1400)).hex() or "-" for _ in range(200)]
     program = (

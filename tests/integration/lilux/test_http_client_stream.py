@@ -134,7 +134,7 @@ async def test_the_mode_may_be_a_parameter_and_sinks_too_when_called_directly() 
     assert (plain.body, plain.stream_events_count) == ("data: 1\n\n", None)
 
 
-async def test_a_parameter_called_mode_that_is_none_is_just_a_parameter() -> None:
+async def test_a_parameter_called_mode_with_an_unknown_value_is_just_a_parameter() -> None:
     async with serve(stream_of(b"data: 1\n\n")) as server, HttpClientPrimitive() as http:
         result = await http.execute({"url": server.url + "/{mode}"}, {"mode": "fast"})
     assert (result.stream_events_count, server.requests[0].target) == (None, "/fast")

@@ -86,7 +86,7 @@ async def test_a_spawned_process_has_its_arguments_environment_directory_and_log
     assert text == f"a 'b' outer inner {tmp_path}\nerr\nend\n"
 
 
-async def test_who_has_resolved_everything_starts_exactly_that(
+async def test_a_resolved_configuration_starts_exactly_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, primitive: SubprocessPrimitive
 ) -> None:
     monkeypatch.setenv("INHERITED_HERE", "outer")

@@ -121,7 +121,7 @@ async def test_more_is_told_than_can_be_under_way_at_once() -> None:
 
 
 @pytest.mark.anyio
-async def test_every_byte_of_a_flood_arrives_at_somebody_who_is_slow() -> None:
+async def test_every_byte_of_a_flood_reaches_a_slow_reader() -> None:
     talk = Talk(FLOOD, takes=False)
     async with anyio.create_task_group() as group:
         group.start_soon(talk.run)
@@ -152,7 +152,7 @@ async def test_a_program_that_reads_nothing_shows_in_what_is_waiting() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_ends_with_whoever_waits_for_it() -> None:
+async def test_it_ends_with_its_waiter() -> None:
     talk = Talk("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
     async with anyio.create_task_group() as group:
         group.start_soon(talk.run)
@@ -163,6 +163,6 @@ async def test_it_ends_with_whoever_waits_for_it() -> None:
 
 
 @pytest.mark.anyio
-async def test_who_does_not_listen_cannot_talk() -> None:
+async def test_a_caller_that_does_not_listen_cannot_talk() -> None:
     with pytest.raises(ConfigurationError, match="on_output"):
         await SubprocessPrimitive().converse(ProcessSpec(command="cat"), lambda _: None)

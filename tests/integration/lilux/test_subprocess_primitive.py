@@ -386,7 +386,7 @@ async def test_a_flood_is_streamed_as_far_as_it_is_taken_and_the_rest_is_counted
     assert 0 < taken + skipped <= 20_000_000
 
 
-async def test_who_takes_what_comes_is_given_more_than_is_under_way_at_once(
+async def test_a_reader_of_the_stream_gets_more_than_is_under_way_at_once(
     primitive: SubprocessPrimitive, tmp_path: Path
 ) -> None:
     """It goes on only when its last piece was taken, so nothing comes once no credit is given back."""

@@ -150,7 +150,7 @@ async def test_parameters_that_it_does_not_have_are_refused(
         ("http:///x", "expected an absolute http or https URL for url, found 'http:///x'"),
     ],
 )
-async def test_an_address_that_is_none_is_refused_in_the_words_of_who_asks(
+async def test_an_invalid_address_is_refused_in_the_words_of_the_caller(
     tmp_path: Path, url: str, problem: str
 ) -> None:
     assert (await fetch(tmp_path, url=url)).error == problem

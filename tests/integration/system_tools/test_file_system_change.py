@@ -86,7 +86,7 @@ async def test_what_is_not_written_leaves_nothing_behind(desk: Desk) -> None:
 
 
 @pytest.mark.thorough
-async def test_of_many_who_create_a_file_one_does(desk: Desk) -> None:
+async def test_of_many_writers_one_creates_the_file(desk: Desk) -> None:
     results = await asyncio.gather(
         *(desk.run("write", path="new/one", content=str(number), create_only=True) for number in range(6))
     )

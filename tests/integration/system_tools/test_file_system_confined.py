@@ -125,7 +125,7 @@ print(inside)
 
 
 @pytest.mark.thorough
-def test_whoever_exchanges_a_directory_for_a_link_opens_no_way_out(tmp_path: Path) -> None:
+def test_exchanging_a_directory_for_a_link_opens_no_way_out(tmp_path: Path) -> None:
     """Another process exchanges a directory and a link to the outside all the time. Thousands of attempts get
     what is inside or nothing: the link is seen as one, whenever it takes the place of the directory.
     """

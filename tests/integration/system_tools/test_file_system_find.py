@@ -199,7 +199,7 @@ async def test_what_is_searched_is_the_same_either_way(searcher: Desk) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_pattern_that_is_none_or_takes_for_ever_is_refused(searcher: Desk) -> None:
+async def test_an_invalid_or_endless_pattern_is_refused(searcher: Desk) -> None:
     searcher.write("a.txt", "a" * 40 + "b\n")
     for pattern, problem in {
         "(": "expected a regular expression of Python",

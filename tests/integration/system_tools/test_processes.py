@@ -89,14 +89,14 @@ async def test_what_ends_by_itself_says_how(workshop: Workshop) -> None:
     )
 
 
-async def test_who_does_not_listen_to_sigterm_is_ended_by_force(workshop: Workshop) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed(workshop: Workshop) -> None:
     begun = await spawn(workshop, "trap '' TERM; echo ready; while :; do sleep 0.1; done")
     await printed(workshop, begun["id"])
     done = await process(workshop, "kill", id=begun["id"], grace=0.2)
     assert (done["state"], done["signal"]) == ("ended", signal.SIGKILL)
 
 
-async def test_who_ends_itself_on_sigterm_has_its_time(workshop: Workshop) -> None:
+async def test_a_process_that_handles_sigterm_gets_its_time(workshop: Workshop) -> None:
     # It waits without a child: one that was started just now would be told to end as well.
     wait = "read -u 9 -t"
     trap = f"trap '{wait} 0.7; echo bye; exit 0' TERM"

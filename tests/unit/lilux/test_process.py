@@ -259,7 +259,7 @@ def test_a_spool_of_no_size_is_refused(limit: Any) -> None:
         request_of(ProcessSpec(command="x", spool=Spool(dir="/a", max_bytes=limit)))
 
 
-def test_nobody_who_shows_a_spec_or_a_request_shows_its_secrets() -> None:
+def test_showing_a_spec_or_a_request_shows_no_secret() -> None:
     spec = ProcessSpec(command="x", env={"TOKEN": "s3cret"}, input=b"s3cret")
     assert "s3cret" not in f"{spec!r} {request_of(spec)!r}"
 

@@ -128,7 +128,7 @@ def test_defaults_that_never_end_are_an_error_of_the_schema(schema: Any) -> None
         apply_defaults({}, schema)
 
 
-def test_a_default_behind_a_reference_to_itself_is_none() -> None:
+def test_a_default_behind_a_reference_to_itself_does_not_count() -> None:
     schema: dict[str, Any] = {"properties": {"a": {"$ref": "#/properties/a"}, "b": {"default": 1}}}
     assert apply_defaults({}, schema) == {"b": 1}
 

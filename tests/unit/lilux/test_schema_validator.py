@@ -507,7 +507,7 @@ def test_an_examination_of_what_does_not_fit_has_the_errors_of_a_validation() ->
 
 
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties"])
-def test_who_says_what_all_others_are_describes_them(keyword: str) -> None:
+def test_additional_properties_describe_all_others(keyword: str) -> None:
     assert examine({"other": 1}, {keyword: {"type": "integer"}}).undescribed == frozenset()
 
 

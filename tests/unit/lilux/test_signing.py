@@ -736,7 +736,7 @@ def test_a_missing_public_key_is_named_on_loading_and_derived_again_by_ensure(sa
     assert load_keypair(saved) == (PRIVATE, PUBLIC)
 
 
-def test_a_missing_private_key_is_named_and_never_made_anew(saved: Path) -> None:
+def test_a_missing_private_key_is_named_and_never_replaced(saved: Path) -> None:
     (saved / "private_key.pem").unlink()
     for take in (load_keypair, ensure_keypair):
         with pytest.raises(FileNotFoundError, match="bring it back") as caught:

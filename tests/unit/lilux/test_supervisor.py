@@ -173,9 +173,7 @@ WRONG_ANSWERS = [
 
 
 @pytest.mark.parametrize(("answer", "words"), WRONG_ANSWERS)
-async def test_an_answer_that_is_none_is_an_error_of_its_run(
-    answer: bytes, words: str, program: Program
-) -> None:
+async def test_an_invalid_answer_is_an_error_of_its_run(answer: bytes, words: str, program: Program) -> None:
     path = program(hello(then="sys.stdin.buffer.read1(1)\n" + say(answer)))
     supervisor = Supervisor(path, current_token().native_token, version=OURS)
     with pytest.raises(SupervisorError, match=words):

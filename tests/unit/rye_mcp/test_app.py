@@ -127,7 +127,9 @@ def test_the_index_is_kept_where_users_keep_what_can_be_made_again(
     assert found(place, "work/demo").cache == place / expected
 
 
-def test_a_cache_in_whatever_directory_this_is_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_relative_to_the_working_directory_is_not_used(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.chdir(place / "bare")
     settings = found(place, "work/demo")
@@ -165,7 +167,7 @@ import sys
 from pathlib import Path
 import rye_mcp.mcp_server
 from rye_mcp.app import App, Settings
-from rye_mcp.catalog import meaning
+from rye_mcp.language import meaning
 from rye_mcp.items import SpaceName
 root, opened = Path(sys.argv[1]), []
 sys.addaudithook(lambda event, given: event == "open" and opened.append(str(given[0])))

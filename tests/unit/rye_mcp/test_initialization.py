@@ -42,7 +42,7 @@ def test_a_user_gets_a_key_pair_and_a_space(world: World) -> None:
     assert all((world.user_space / name).is_dir() for name in ("tools", "directives", "knowledge"))
 
 
-def test_a_project_is_made_where_there_is_none(world: World) -> None:
+def test_a_missing_project_is_made(world: World) -> None:
     done = project(world)
     assert (done.made, done.yours, done.proposed) == (True, True, Change.WRITTEN)
     assert done.ignored == GITIGNORE_LINES

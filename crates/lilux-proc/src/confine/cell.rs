@@ -17,7 +17,9 @@ use rustix::process::DumpableBehavior;
 
 use super::holder::Namespaces;
 use super::landlock::{Access, Ruleset};
-use super::layout::{Bind, EMPTIES, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
+use super::layout::{
+    Bind, EMPTIES, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, STAGED_EMPTY_DIRECTORY, STAGED_EMPTY_FILE, Step,
+};
 use super::mounts::{self, Attributes};
 use super::places::{Identity, open_exactly};
 use super::ways_in::WaysIn;
@@ -205,12 +207,10 @@ fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
         Step::File { path, inside: None } => make_file(root, path),
         Step::Link { path, target } => symlinkat(target.as_c_str(), root, path.as_c_str()),
         Step::Bind(bind) => show(bind, root),
-        Step::System { source, kind } => {
-            let name = source.to_bytes_with_nul().get(1..).unwrap_or_default();
-            let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
-            mounts::attach_at(&mounts::copy_of_name(source)?, root, name, attributes_of(*kind))
-        }
+        Step::System { source, at } => mounts::show_by_name(source, at),
+        Step::Attributes(kind) => mounts::set_below(root, attributes_of(*kind)),
         Step::Shut => mounts::attach_at(&mounts::copy_of_at(root, EMPTIES)?, root, EMPTIES, Attributes::READ),
+        Step::MaskSystem { at, is_directory } => mask_by_name(at, *is_directory),
         Step::Mask { path, is_directory, may_be_gone } => {
             let target = match within(root, path) {
                 Err(Errno::NOENT) if *may_be_gone => return Ok(()),
@@ -222,6 +222,14 @@ fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
                 &target,
             )
         }
+    }
+}
+
+fn mask_by_name(at: &CStr, is_directory: bool) -> Result<(), Errno> {
+    let empty = if is_directory { STAGED_EMPTY_DIRECTORY } else { STAGED_EMPTY_FILE };
+    match mounts::show_by_name(empty, at) {
+        Err(Errno::NOENT) => Ok(()),
+        masked => masked,
     }
 }
 

@@ -1,7 +1,9 @@
 //! From a confinement to its parts: what is opened, compiled and promised for one level.
 
+use std::cell::RefCell;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -10,7 +12,7 @@ use super::Confinement;
 use super::capabilities::{Capabilities, FOR_OTHERS_FILES, TO_ENTER};
 use super::cell::{Cell, Isolated};
 use super::facts::{CellKind, Facts};
-use super::filter::compile;
+use super::filter::{Instruction, compile};
 use super::hidden;
 use super::holder::Namespaces;
 use super::landlock::{Access, Ruleset, Tcp};
@@ -266,11 +268,27 @@ fn options(size: u64) -> String {
     format!("mode=755,size={size},nr_inodes={}", (size / 2048).max(4096))
 }
 
+thread_local! {
+    static PROGRAMS: RefCell<Vec<(Shape, Rc<[Instruction]>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// There are few shapes, and a keeper compiles each once.
+fn program(shape: Shape) -> Rc<[Instruction]> {
+    PROGRAMS.with_borrow_mut(|known| {
+        if let Some((_, program)) = known.iter().find(|(known, _)| *known == shape) {
+            return Rc::clone(program);
+        }
+        let program: Rc<[Instruction]> = compile(&table(shape)).into();
+        known.push((shape, Rc::clone(&program)));
+        program
+    })
+}
+
 fn filter(shape: Shape) -> Result<Option<Filter>, Errno> {
     if !Guard::Seccomp.is_on() {
         return Ok(None);
     }
-    let program = compile(&table(shape));
+    let program = program(shape);
     if shape.sockets != Sockets::Brokered {
         return Ok(Some(Filter::Silent(program)));
     }

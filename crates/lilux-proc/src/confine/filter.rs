@@ -93,7 +93,59 @@ pub fn compile(table: &Table) -> Vec<Instruction> {
     program.push(answer(table.foreign));
     program.push(plain(LOAD, OFFSET_OF_NUMBER));
     emit_tree(&intervals(table), &mut program);
-    program
+    share_answers(program)
+}
+
+/// Each answer stands as rarely as jumps reach it: the kernel translates the whole program for each run.
+fn share_answers(mut program: Vec<Instruction>) -> Vec<Instruction> {
+    for at in 0..program.len() {
+        let last = |away: usize, most: usize| {
+            let first = program[at + 1 + away];
+            let reached = &program[at + 1..program.len().min(at + 2 + most)];
+            let same = |one: &Instruction| one.code == RETURN && one.k == first.k;
+            if first.code == RETURN { reached.iter().rposition(same).unwrap_or(away) } else { away }
+        };
+        match program[at] {
+            Instruction { code: JUMP, k, .. } => program[at].k = last(k as usize, program.len()) as u32,
+            Instruction { code: JUMP_EQUAL | JUMP_AT_LEAST, jt, jf, .. } => {
+                let [jt, jf] = [jt, jf].map(|away| last(usize::from(away), usize::from(u8::MAX)) as u8);
+                program[at] = Instruction { jt, jf, ..program[at] };
+            }
+            _ => {}
+        }
+    }
+    without_unreached(&program)
+}
+
+fn without_unreached(program: &[Instruction]) -> Vec<Instruction> {
+    let mut reached = vec![false; program.len() + 1];
+    reached[0] = true;
+    // Jumps lead forwards only.
+    for (at, one) in program.iter().enumerate() {
+        if reached[at] {
+            ways(*one).iter().flatten().for_each(|away| reached[at + 1 + away] = true);
+        }
+    }
+    let place = |at: usize| reached[..at].iter().filter(|reached| **reached).count();
+    let kept = program.iter().enumerate().filter(|(at, _)| reached[*at]);
+    let moved = kept.map(|(at, one)| {
+        let away = |far: usize| place(at + 1 + far) - place(at + 1);
+        match one.code {
+            JUMP => Instruction { k: away(one.k as usize) as u32, ..*one },
+            _ => Instruction { jt: away(one.jt.into()) as u8, jf: away(one.jf.into()) as u8, ..*one },
+        }
+    });
+    moved.collect()
+}
+
+/// How far beyond the next instruction it goes on.
+fn ways(one: Instruction) -> [Option<usize>; 2] {
+    match one.code {
+        RETURN => [None, None],
+        JUMP => [Some(one.k as usize), None],
+        JUMP_EQUAL | JUMP_AT_LEAST => [Some(one.jt.into()), Some(one.jf.into())],
+        _ => [Some(0), None],
+    }
 }
 
 /// Where which rule begins, in order; the first begins at 0, and the last goes on for ever.
@@ -249,6 +301,19 @@ mod tests {
         assert_eq!(of(5..40).len(), of(5..6).len());
         assert_eq!(interpret(&of(5..40), ARCH, 39, [0; 6]), Verdict::Errno(libc::EPERM));
         assert_eq!(interpret(&of(5..40), ARCH, 40, [0; 6]), Verdict::Allow);
+    }
+
+    #[test]
+    fn equal_answers_are_one_answer_as_far_as_jumps_reach() {
+        let program = compile(&table());
+        let answers: Vec<u32> = program.iter().filter(|one| one.code == RETURN).map(|one| one.k).collect();
+        let distinct: std::collections::BTreeSet<u32> = answers.iter().copied().collect();
+        assert_eq!(answers.len(), distinct.len(), "{answers:x?}");
+        for (at, one) in program.iter().enumerate() {
+            for away in ways(*one).iter().flatten() {
+                assert!(at + 1 + away < program.len(), "{at} leads out of the program");
+            }
+        }
     }
 
     #[test]

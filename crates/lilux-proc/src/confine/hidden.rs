@@ -23,13 +23,20 @@ const SSH: &str = "/etc/ssh/ssh_config.d";
 pub struct Hidden {
     pub path: Vec<u8>,
     pub is_directory: bool,
+    /// Nobody but root can give its name to something else.
+    pub is_named_by_root: bool,
 }
 
 impl Hidden {
     /// None of what is not there, or is a link.
     fn here(path: &[u8]) -> Option<Self> {
-        let found = fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()?;
-        let hidden = Self { path: path.to_vec(), is_directory: found.is_dir() };
+        let real = Path::new(OsStr::from_bytes(path));
+        let found = fs::symlink_metadata(real).ok()?;
+        let is_named_by_root = real
+            .ancestors()
+            .skip(1)
+            .all(|above| fs::symlink_metadata(above).is_ok_and(|found| is_roots_alone(&found)));
+        let hidden = Self { path: path.to_vec(), is_directory: found.is_dir(), is_named_by_root };
         (!found.is_symlink()).then_some(hidden)
     }
 }
@@ -83,8 +90,10 @@ impl Walk {
             directories: HashMap::new(),
             hidden: Vec::new(),
         };
-        let mut waiting = vec![PathBuf::from(root)];
-        while let Some(directory) = waiting.pop() {
+        let mut waiting = vec![(PathBuf::from(root), true)];
+        while let Some((directory, above)) = waiting.pop() {
+            let is_named_by_root =
+                above && fs::symlink_metadata(&directory).is_ok_and(|found| is_roots_alone(&found));
             // Before its entries are read: what changes meanwhile is noticed at the next look.
             walk.directories.insert(directory.clone(), changed(&directory));
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -99,9 +108,9 @@ impl Walk {
                 }
                 if !open_to_others {
                     let path = path.as_os_str().as_bytes().to_vec();
-                    walk.hidden.push(Hidden { path, is_directory: found.is_dir() });
+                    walk.hidden.push(Hidden { path, is_directory: found.is_dir(), is_named_by_root });
                 } else if found.is_dir() {
-                    waiting.push(path);
+                    waiting.push((path, is_named_by_root));
                 }
             }
         }
@@ -120,6 +129,11 @@ impl Walk {
     fn is_unchanged(&self) -> bool {
         self.directories.iter().all(|(path, then)| changed(path) == *then)
     }
+}
+
+/// A directory, not a link, in which only root can change names.
+fn is_roots_alone(found: &fs::Metadata) -> bool {
+    found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0
 }
 
 fn is_reached(path: &Path, is_directory: bool) -> bool {
@@ -152,6 +166,13 @@ mod tests {
         let mut names: Vec<_> = walk.hidden.iter().map(named).collect();
         names.sort_unstable();
         assert_eq!(names, [(b"/open/closed".to_vec(), true), (b"/open/secret".to_vec(), false)]);
+        assert_eq!(
+            walk.hidden.iter().map(|each| each.is_named_by_root).collect::<Vec<_>>(),
+            [rustix::process::getuid().is_root(); 2]
+        );
+        close("open", 0o777);
+        let walk = Walk::through(root.to_str().expect("is UTF-8"), false);
+        assert!(walk.hidden.iter().all(|each| !each.is_named_by_root), "anybody may rename them");
         assert!(walk.is_unchanged());
         std::thread::sleep(Duration::from_millis(20));
         fs::write(root.join("open/another"), "a").expect("is written");

@@ -8,6 +8,7 @@ use std::ffi::CString;
 
 use rustix::io::Errno;
 
+use super::cell::STAGE;
 use super::hidden::Hidden;
 use super::places::{self, Identity, Place, System, unusable};
 use crate::error::SpawnError;
@@ -32,11 +33,14 @@ pub enum Step {
         target: CString,
     },
     Bind(Bind),
-    /// As `Bind`, of a name that only root can give to something else, at the same path.
+    /// As `Bind`, of a name that only root can give to something else, at the same path. What can be done with it, `Attributes`
+    /// says that follow.
     System {
         source: CString,
-        kind: Kind,
+        at: CString,
     },
+    /// How everything can be used that has been shown so far.
+    Attributes(Kind),
     /// From here on, nobody can change the files that masks are made of.
     Shut,
     /// Something empty on top, so that what is there cannot be read.
@@ -45,6 +49,11 @@ pub enum Step {
         is_directory: bool,
         /// It was there a moment ago, and was not looked at again.
         may_be_gone: bool,
+    },
+    /// As `Mask`, of a name that only root can give to something else, which may be gone.
+    MaskSystem {
+        at: CString,
+        is_directory: bool,
     },
 }
 
@@ -71,6 +80,9 @@ pub enum Kind {
 pub const EMPTIES: &std::ffi::CStr = c"dev/.empty";
 pub const EMPTY_DIRECTORY: &std::ffi::CStr = c"dev/.empty/directory";
 pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
+/// The same, while the root is built.
+pub const STAGED_EMPTY_DIRECTORY: &std::ffi::CStr = c"/proc/dev/.empty/directory";
+pub const STAGED_EMPTY_FILE: &std::ffi::CStr = c"/proc/dev/.empty/file";
 
 /// The steps of one cell.
 #[derive(Debug, Default)]
@@ -115,9 +127,10 @@ impl Layout {
                 | Step::File { path, .. }
                 | Step::Link { path, .. }
                 | Step::System { source: path, .. }
-                | Step::Mask { path, .. },
+                | Step::Mask { path, .. }
+                | Step::MaskSystem { at: path, .. },
             ) => path,
-            Some(Step::Shut) | None => return "the cell".to_owned(),
+            Some(Step::Shut | Step::Attributes(_)) | None => return "the cell".to_owned(),
         };
         path.to_string_lossy().into_owned()
     }
@@ -154,15 +167,18 @@ impl Layout {
                 self.show(place, Kind::Read);
             }
         }
+        // Before the devices, which are not to be used as files in these directories are.
+        self.steps.push(Step::Attributes(Kind::Read));
         for place in &system.devices {
             self.show_by_name(place, Kind::Device);
         }
+        self.steps.push(Step::Attributes(Kind::Device));
     }
 
     /// Nothing has been shown yet that it could be in.
     fn show_by_name(&mut self, place: &Place, kind: Kind) {
         self.make_target(place, &place.path);
-        self.steps.push(Step::System { source: absolute(&place.path), kind });
+        self.steps.push(Step::System { source: absolute(&place.path), at: staged(&place.path) });
         self.shown.insert(place.path.clone(), kind);
     }
 
@@ -302,10 +318,17 @@ impl Layout {
 
     /// As `mask`, without another look at it.
     fn hide(&mut self, hidden: &Hidden) -> Result<(), SpawnError> {
-        if self.nearest(&hidden.path).is_some() {
-            self.pin(&hidden.path)?;
-            self.cover(&hidden.path, hidden.is_directory, true);
+        if self.nearest(&hidden.path).is_none() {
+            return Ok(());
         }
+        // What a policy shows in its place has other names above it.
+        if hidden.is_named_by_root && !self.is_elsewhere(&hidden.path) {
+            self.make_empties();
+            self.steps.push(Step::MaskSystem { at: staged(&hidden.path), is_directory: hidden.is_directory });
+            return Ok(());
+        }
+        self.pin(&hidden.path)?;
+        self.cover(&hidden.path, hidden.is_directory, true);
         Ok(())
     }
 
@@ -379,6 +402,11 @@ fn ancestors(path: &[u8]) -> Vec<&[u8]> {
 /// Paths of a policy have no NUL in them; those of the system neither.
 fn absolute(path: &[u8]) -> CString {
     CString::new(path).unwrap_or_default()
+}
+
+/// Where it is while the root is built.
+fn staged(path: &[u8]) -> CString {
+    absolute(&[STAGE.to_bytes(), path].concat())
 }
 
 fn relative(path: &[u8]) -> CString {

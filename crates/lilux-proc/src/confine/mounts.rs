@@ -1,7 +1,7 @@
 //! Mounts, as raw system calls: the C libraries that we are built with know few of them.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -60,6 +60,18 @@ pub fn terminals(at: &CStr) -> Result<(), Errno> {
     mount(c"devpts", at, c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, Some(options))
 }
 
+/// Shows what has this name at another one, with the attributes that it has. Links are followed: for names that only root can
+/// give to something else.
+pub fn show_by_name(source: &CStr, at: &CStr) -> Result<(), Errno> {
+    mount(source, at, c"none", libc::MS_BIND | libc::MS_REC, None)
+}
+
+/// Gives attributes to all that has been mounted below a root so far; in the root itself, files can still be made.
+pub fn set_below(root: BorrowedFd<'_>, attributes: Attributes) -> Result<(), Errno> {
+    set(root, attributes.0, 0, RECURSIVE)?;
+    set(root, 0, READ_ONLY, 0)
+}
+
 fn mount(
     source: &CStr,
     at: &CStr,
@@ -88,11 +100,6 @@ pub fn copy_of_open(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(place.as_raw_fd(), c"", EMPTY_PATH)
 }
 
-/// As `copy_of`, of a name that only root can give to something else. A link is no tree.
-pub fn copy_of_name(path: &CStr) -> Result<OwnedFd, Errno> {
-    open_tree(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW as libc::c_uint)
-}
-
 fn open_tree(from: RawFd, path: &CStr, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
     let flags = flags | OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
     // SAFETY: the path is a C string.
@@ -106,7 +113,7 @@ fn open_tree(from: RawFd, path: &CStr, flags: libc::c_uint) -> Result<OwnedFd, E
 
 /// Puts a tree where `target` is, with attributes that hold for all of it.
 pub fn attach(tree: &OwnedFd, target: &OwnedFd, attributes: Attributes) -> Result<(), Errno> {
-    set(tree, attributes)?;
+    set(tree.as_fd(), attributes.0, 0, RECURSIVE)?;
     place(tree, target)
 }
 
@@ -117,7 +124,7 @@ pub fn attach_at(
     name: &CStr,
     attributes: Attributes,
 ) -> Result<(), Errno> {
-    set(tree, attributes)?;
+    set(tree.as_fd(), attributes.0, 0, RECURSIVE)?;
     move_mount(tree, directory.as_raw_fd(), name, MOVE_FROM_DESCRIPTOR)
 }
 
@@ -126,9 +133,9 @@ pub fn place(tree: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
     move_mount(tree, target.as_raw_fd(), c"", MOVE_FROM_DESCRIPTOR | MOVE_TO_DESCRIPTOR)
 }
 
-fn set(tree: &OwnedFd, attributes: Attributes) -> Result<(), Errno> {
-    let wanted = MountAttributes { set: attributes.0, clear: 0, propagation: 0, user_namespace: 0 };
-    let (size, flags) = (size_of::<MountAttributes>(), EMPTY_PATH | RECURSIVE);
+fn set(tree: BorrowedFd<'_>, set: u64, clear: u64, depth: libc::c_uint) -> Result<(), Errno> {
+    let wanted = MountAttributes { set, clear, propagation: 0, user_namespace: 0 };
+    let (size, flags) = (size_of::<MountAttributes>(), EMPTY_PATH | depth);
     let (tree, empty) = (tree.as_raw_fd(), c"".as_ptr());
     // SAFETY: the structure is as large as said, and the path a C string.
     let answer =

@@ -1,6 +1,7 @@
 //! The last phase before `execve`: limits, capabilities, Landlock and seccomp, in this order.
 
 use std::os::fd::RawFd;
+use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -36,7 +37,7 @@ pub struct Walls {
 /// What decides about system calls.
 #[derive(Debug)]
 pub enum Filter {
-    Silent(Vec<Instruction>),
+    Silent(Rc<[Instruction]>),
     /// Some calls are reported, and the holder of the mailbox answers them.
     Telling(Post, Option<Mailbox>),
 }

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -25,7 +26,7 @@ pub enum Tells {
 #[derive(Debug)]
 pub struct Post {
     channel: OwnedFd,
-    filter: Vec<Instruction>,
+    filter: Rc<[Instruction]>,
     flags: libc::c_ulong,
 }
 
@@ -34,10 +35,10 @@ pub struct Post {
 pub struct Mailbox(OwnedFd);
 
 /// Both ends.
-pub fn post(filter: Vec<Instruction>, tells: Tells) -> Result<(Mailbox, Post), Errno> {
+pub fn post(filter: impl Into<Rc<[Instruction]>>, tells: Tells) -> Result<(Mailbox, Post), Errno> {
     let (ours, theirs) = fd::message_pair()?;
     let flags = NEW_LISTENER | if tells == Tells::Once { WAIT_KILLABLE } else { 0 };
-    Ok((Mailbox(ours), Post { channel: fd::above_fixed_places(theirs)?, filter, flags }))
+    Ok((Mailbox(ours), Post { channel: fd::above_fixed_places(theirs)?, filter: filter.into(), flags }))
 }
 
 impl Post {

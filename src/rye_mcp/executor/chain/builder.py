@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, how_to_name_an_executor, parse_metadata
@@ -154,11 +155,17 @@ class ChainBuilder:
     """Builds the chains of one project, or of none.
 
     `require_verified` is the gate: it raises for a file that does not pass. It is asked before anything that
-    a file says is told in an error.
+    a file says is told in an error. One that `remembers` looks for files again when anything has changed
+    where they were found, or could be; its finder looks at files by `lilux._footprints`.
     """
 
-    def __init__(self, spaces: Finder, require_verified: Callable[[ItemFile], object]) -> None:
+    def __init__(
+        self, spaces: Finder, require_verified: Callable[[ItemFile], object], *, remembers: bool = False
+    ) -> None:
         self._spaces = spaces
+        self._remembers = remembers
+        self._roots: Remembered[ChainElement] = Remembered()
+        self._chains: Remembered[Chain] = Remembered()
         self._require_verified = require_verified
         self._chain_cache: dict[str, CacheEntry[Chain]] = {}
         self._element_cache: dict[Path, CacheEntry[ChainElement]] = {}
@@ -169,10 +176,21 @@ class ChainBuilder:
 
     def find(self, item_id: str) -> ChainElement:
         """The root of a chain, read; nothing of the rest is looked at yet."""
-        return self._element(self._spaces.find(item_id))
+        if not self._remembers:
+            return self._found(item_id)
+        return self._roots.value(item_id, lambda: self._found(item_id))
 
     def follow(self, root: ChainElement) -> Chain:
         """The whole chain from a root that was read already."""
+        if not self._remembers:
+            return self._followed(root)
+        # The kept chain holds its root, so no other one has this id as long as it is kept.
+        return self._chains.value((root.item_id, id(root)), lambda: self._followed(root))
+
+    def _found(self, item_id: str) -> ChainElement:
+        return self._element(self._spaces.find(item_id))
+
+    def _followed(self, root: ChainElement) -> Chain:
         elements = [root]
         try:
             _require_runnable(root)

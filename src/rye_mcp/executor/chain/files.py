@@ -11,6 +11,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -146,29 +147,14 @@ def bundled_files(
     4. the library of the runtime
     """
     tool = chain.root
-    content = tool.file.content
-    itself = BundledFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
     with open_tree(tool.file.space) as tree:
-        anchor, rules = anchor_of(chain, project, tree), rules_of(chain)
+        anchor = anchor_of(chain, project, tree)
         sealed = anchor is None or anchor.relative is not None
         if not sealed:
             _require_approved(tool, trust)
-        needs = _Dependencies(tool, items[0].signer, Role.TOOL, trust, tree)
-        needs.list_by(directory_of(tool))
-        if anchor is not None and anchor.relative is not None:
-            needs.list_by(anchor.relative)
-        needs.look_for(rules, directory_asked_for(tool, anchor, rules))
-        files = needs.files(without=itself)
-        skill = whole_skill(tool, items[0].signer, trust, tree)
-        needs.sources += _sources_of_skill(skill)
-    library = library_of(chain)
-    if not _config_names_library(chain) and (anchor is None or not names_library(anchor)):
-        library = None
-    may_call = bool(tool.metadata.permissions is not None and tool.metadata.permissions.calls)
-    brought, sources = (
-        ((), []) if library is None else _library_files(library, trust, open_tree, may_call=may_call)
-    )
-    own = (itself, *files) if skill is None else (*_files_of_skill(skill), *files)
+        own, sources = _own_files(chain, items[0].signer, anchor, trust, tree)
+    library = _library_named(chain, anchor)
+    brought, more_sources = _library_files(library, tool, trust, open_tree)
     if len(own) > 1 or brought:
         _require_room((*own, *brought), tool)
     return BundledFiles(
@@ -179,8 +165,33 @@ def bundled_files(
         library_source=None if library is None else library.runtime.file.space.root / library.relative,
         sealed=sealed,
         why_not_sealed=None if sealed else _UNSEALED,
-        sources=(*needs.sources, *sources),
+        sources=(*sources, *more_sources),
     )
+
+
+def _own_files(
+    chain: Chain, signer: Signer, anchor: Anchor | None, trust: Trust, tree: Tree
+) -> tuple[tuple[BundledFile, ...], list[Source]]:
+    """Return the tool and what it rests on in its own space (steps 1 to 3), also as it was read."""
+    tool, rules = chain.root, rules_of(chain)
+    content = tool.file.content
+    itself = BundledFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
+    needs = _Dependencies(tool, signer, Role.TOOL, trust, tree)
+    needs.list_by(directory_of(tool))
+    if anchor is not None and anchor.relative is not None:
+        needs.list_by(anchor.relative)
+    needs.look_for(rules, directory_asked_for(tool, anchor, rules))
+    files = needs.files(without=itself)
+    skill = whole_skill(tool, signer, trust, tree)
+    own = (itself,) if skill is None else _files_of_skill(skill)
+    return (*own, *files), [*needs.sources, *_sources_of_skill(skill)]
+
+
+def _library_named(chain: Chain, anchor: Anchor | None) -> Library | None:
+    """The library of the runtime, if the configuration or the anchor asks for it."""
+    library = library_of(chain)
+    is_named = _config_names_library(chain) or (anchor is not None and names_library(anchor))
+    return library if is_named else None
 
 
 def _files_of_skill(skill: WholeSkill) -> tuple[BundledFile, ...]:
@@ -372,9 +383,26 @@ class _Dependencies:
 
 
 def _library_files(
+    library: Library | None, tool: ChainElement, trust: Trust, open_tree: OpenTree
+) -> tuple[tuple[BundledFile, ...], list[Source]]:
+    """Return the files of a runtime's library, for a snapshot and as they were read.
+
+    Only the manifest of the package vouches for those of the system space: they are remembered.
+    """
+    if library is None:
+        return (), []
+    may_call = bool(tool.metadata.permissions is not None and tool.metadata.permissions.calls)
+    work = partial(_read_library, library, trust, open_tree, may_call=may_call)
+    if library.runtime.space is not SpaceName.SYSTEM or open_tree is not open_on_disk:
+        return work()
+    key = (library.runtime.path, library.relative, may_call)
+    found: tuple[tuple[BundledFile, ...], list[Source]] = trust.libraries.value(key, work)
+    return found
+
+
+def _read_library(
     library: Library, trust: Trust, open_tree: OpenTree, *, may_call: bool
 ) -> tuple[tuple[BundledFile, ...], list[Source]]:
-    """Return the files of a runtime's library, for a snapshot and as they were read."""
     runtime, below = library.runtime, f"{library.relative}/"
     with open_tree(runtime.file.space) as tree:
         needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)

@@ -59,7 +59,9 @@ _OTHER_THAN_PASSWORDS: Final = ("COMPASS", "BYPASS", "SURPASS", "TRESPASS")
 """Names that end with PASS without naming a password."""
 
 _WORD: Final = re.compile(r"[A-Z0-9]+")
-_PHRASE: Final = re.compile(r".[^A-Z0-9]PWD(?![A-Z0-9])|(?<![A-Z0-9])CONNECTION_STRING(?![A-Z0-9])")
+_PHRASE: Final = re.compile(
+    r".[^A-Z0-9]PWD(?![A-Z0-9])|(?<![A-Z0-9])CONNECTION_STRING(?![A-Z0-9])|^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$"
+)
 _DIGITS: Final = "0123456789"
 
 _OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)

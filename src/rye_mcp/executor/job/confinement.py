@@ -345,11 +345,6 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
     return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
 
 
-def _with_target(path: str) -> tuple[str, ...]:
-    """A protected path and, of a link, what it leads to: that is made read-only in its place."""
-    return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
-
-
 def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
     """Yield masked paths; of a link, what it leads to, unless that is nothing or all that a tool sees."""
     for path in masked:
@@ -421,11 +416,15 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
     """Return the policy without missing paths and links, what it shows, and what it protects."""
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
-    protected = dict.fromkeys(each for path in planned.protect for each in _with_target(path))
+    targets = {path: os.path.realpath(path) for path in planned.protect if os.path.islink(path)}  # noqa: PTH114
+    links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
+    # Of a link, what it leads to is made read-only in its place.
+    pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
+    protected = dict.fromkeys(each for pair in pairs for each in pair)
     policy = replace(
         planned,
         read=read,
-        protect=[each for each in protected if not os.path.islink(each)],  # noqa: PTH114
+        protect=[each for each in protected if each not in links],
         mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
     )
     return policy, shown, protected

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Hosts
+from rye_mcp.notices import present
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Facts, Policy
@@ -79,12 +80,10 @@ class Enforcement:
             answer |= {"project": self.project, "net": _listed(self.net)}
         if detail and self.level != "none":
             answer |= {"proc": self.proc, "limits": list(self.limits)}
-            answer |= {"capabilities": list(self.capabilities)} if self.capabilities else {}
-        if self.unenforced or (detail and self.level != "none"):
-            answer["unenforced"] = list(self.unenforced)
-        if self.reason is not None and (detail or self.unenforced):
-            answer["reason"] = self.reason
-        return answer
+            answer |= present(capabilities=list(self.capabilities)) | {"unenforced": list(self.unenforced)}
+        else:
+            answer |= present(unenforced=list(self.unenforced))
+        return answer | present(reason=self.reason if detail or self.unenforced else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +121,7 @@ class Enforceable:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
-        answer: dict[str, Any] = {"level": self.level}
-        answer |= {"unenforced": list(self.unenforced)} if self.unenforced else {}
-        return answer | ({} if self.reason is None else {"reason": self.reason})
+        return {"level": self.level, **present(unenforced=list(self.unenforced), reason=self.reason)}
 
 
 def _listed(net: str | tuple[str, ...]) -> str | list[str]:

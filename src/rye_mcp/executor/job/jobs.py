@@ -73,6 +73,8 @@ class Observer(Protocol):
 class Watch:
     """Callbacks of a watcher, for the id of the run when it begins, its output as it comes, and its pid.
 
+    `on_placing` hears in words where a call waits that runs on another machine, and where it then is.
+
     An `observer`, which only a person at a terminal has, learns what it needs. `inside` opens the descriptor
     of a program that calls, and `on_call` is told of its calls.
     """
@@ -80,6 +82,7 @@ class Watch:
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
     on_begun: Callable[[str], None] | None = None
+    on_placing: Callable[[str], None] | None = None
     observer: Observer | None = None
     inside: OpenInside | None = None
     on_call: OnCall | None = None

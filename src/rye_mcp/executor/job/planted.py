@@ -51,10 +51,15 @@ class Missing:
         known: Iterable[str] = (),
     ) -> Self:
         """Those of the protected paths that are missing now; `look` finds those that have no known place."""
-        paths = tuple(protected)
-        links = tuple((path, os.path.realpath(path)) for path in paths if os.path.islink(path))  # noqa: PTH114
-        missing = tuple(path for path in paths if not os.path.lexists(path))
-        return cls(missing, trash, links, look, frozenset(known))
+        links, missing = [], []
+        for path in protected:
+            try:
+                mode = os.lstat(path).st_mode
+            except (OSError, ValueError):
+                missing.append(path)
+            else:
+                links += [(path, os.path.realpath(path))] if stat.S_ISLNK(mode) else []
+        return cls(tuple(missing), trash, tuple(links), look, frozenset(known))
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""
@@ -62,8 +67,13 @@ class Missing:
         paths = dict.fromkeys(
             (*self.paths, *turned, *(each for each in self.look() if each not in self.known))
         )
-        taken = (self._taken(path, run_id, number) for number, path in enumerate(paths))
-        notices = tuple(notice for notice in taken if notice is not None)
+        directories: dict[str, list[tuple[int, str]]] = {}
+        for number, path in enumerate(paths):
+            above, name = os.path.split(path)
+            directories.setdefault(above, []).append((number, name))
+        notices = tuple(
+            notice for above, names in directories.items() for notice in self._taken(above, names, run_id)
+        )
         if len(notices) <= _MAX_NOTICES:
             return notices
         rest = f"the run made {len(notices) - _MAX_NOTICES} more names which other programs trust"
@@ -73,18 +83,27 @@ class Missing:
         )
         return (*notices[:_MAX_NOTICES], more)
 
-    def _taken(self, path: str, run_id: str, number: int) -> Notice | None:
-        above, name = os.path.split(path)
+    def _taken(self, above: str, names: list[tuple[int, str]], run_id: str) -> list[Notice]:
+        """Take names out of one directory, which is opened once for all of them."""
         try:
             with _opened(above) as directory, _usable(directory):
-                if not _is_there(name, directory):
-                    return None
-                now_at = self._moved(directory, above, name, run_id, number)
+                taken = [self._taken_from(directory, above, *each, run_id) for each in names]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as exc:
+            return [_left(f"{above}/{name}", exc) for _, name in names]
+        return [notice for notice in taken if notice is not None]
+
+    def _taken_from(self, directory: int, above: str, number: int, name: str, run_id: str) -> Notice | None:
+        path = f"{above}/{name}"
+        try:
+            if not _is_there(name, directory):
+                return None
+            now_at = self._moved(directory, above, name, run_id, number)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
-            what = f"the run made {printable(path)}, or hid whether it did, and it could not be moved"
-            return Notice("planted", f"{what}: {exc.strerror}. Look at it before anything else does")
+            return _left(path, exc)
         back = shlex.join(["mv", "-nT", now_at, path])
         what = f"the run made {printable(path)}, which other programs trust: it is at {printable(now_at)} now"
         return Notice("planted", f"{what}. If you want it there: {printable(back)}")
@@ -117,6 +136,11 @@ class Missing:
         place = above / str(number)
         place.mkdir(_PRIVATE)
         return str(place)
+
+
+def _left(path: str, exc: OSError) -> Notice:
+    what = f"the run made {printable(path)}, or hid whether it did, and it could not be moved"
+    return Notice("planted", f"{what}: {exc.strerror}. Look at it before anything else does")
 
 
 @contextmanager

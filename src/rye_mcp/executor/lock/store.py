@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from lilux._json import NotJsonError
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
@@ -94,6 +95,8 @@ class LockfileStore:
         self._spaces = spaces
         self._trust = trust
         self._kept: dict[tuple[SpaceName, str], tuple[bytes, StoredLock]] = {}
+        self._nearest: Remembered[StoredLock | None] = Remembered()
+        self._newer: Remembered[tuple[LockPlace, ...]] = Remembered()
 
     @property
     def is_writable(self) -> bool:
@@ -104,11 +107,15 @@ class LockfileStore:
     def find(self, item_id: str, version: str) -> StoredLock | None:
         """The nearest lockfile for this version of a tool; RyeError when there is something else instead."""
         relative = relative_lockfile(item_id, version)
-        for space in self._spaces.accessible():
-            data = read_lockfile(space, relative, item_id)
-            if data is not None:
-                return self._parsed(space, relative, data, item_id)
-        return None
+
+        def work() -> StoredLock | None:
+            for space in self._spaces.accessible():
+                data = read_lockfile(space, relative, item_id)
+                if data is not None:
+                    return self._parsed(space, relative, data, item_id)
+            return None
+
+        return self._nearest.value(relative, work)
 
     def read(self, place: LockPlace) -> StoredLock:
         """The lockfile at a place that was listed; RyeError `lock_missing` when it is gone."""
@@ -126,6 +133,9 @@ class LockfileStore:
 
     def newer(self, item_id: str, version: str) -> tuple[LockPlace, ...]:
         """The lockfiles for later versions, the latest first: in the nearest space with any for this tool."""
+        return self._newer.value((item_id, version), lambda: self._find_newer(item_id, version))
+
+    def _find_newer(self, item_id: str, version: str) -> tuple[LockPlace, ...]:
         for space in self._spaces.accessible():
             if places := _locked(space, item_id):
                 if all(place.version == version for place in places):

@@ -211,7 +211,7 @@ def test_a_header_may_be_empty_and_loses_the_space_around_it() -> None:
     assert (headers["X-A"], headers["X-B"], headers["X-C"]) == ("", "b", "a\tb")
 
 
-def test_what_says_who_is_asking_is_secret_and_bare_headers_hold_nothing_of_it() -> None:
+def test_headers_that_identify_the_caller_are_secret_and_missing_in_bare_headers() -> None:
     spec = rendered(
         {"auth": {"type": "bearer", "token": "t0ken"}, "headers": {"X-A": "he@der", "Accept": "mine"}}
     )

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, Hit, SearchQuery
-from rye_mcp.catalog.query import parse
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 
 WRITTEN_AT_ONCE = 2_000
@@ -369,7 +369,7 @@ def wait_until_settled(catalog: Catalog, *, but_for: int = 0) -> None:
         catalog.refresh(lambda _, total: looked.append(total))
 
 
-def test_who_knows_of_a_change_can_say_so(shelf: Shelf) -> None:
+def test_a_caller_that_knows_of_a_change_can_say_so(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         catalog.refresh()
         path = shelf.put("demo/one", tool("one", "words"))
@@ -417,7 +417,7 @@ class Disturbing:
         return b""
 
 
-def test_a_search_sees_one_state_of_the_index_whoever_writes_meanwhile(media: Shelf) -> None:
+def test_a_search_sees_one_state_of_the_index_whatever_is_written_meanwhile(media: Shelf) -> None:
     disturbing = Disturbing(media)
     with Catalog.open(media.ground.spaces, media.cache, meaning=lambda _: disturbing) as catalog:
         catalog.refresh()

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog._words import Vocabulary
-from rye_mcp.catalog.query import MAX_PREFIXES, parse
 from rye_mcp.errors import RyeError
+from rye_mcp.language.slips import Vocabulary
+from rye_mcp.queries import MAX_PREFIXES, parse
 from tests.catalog_world import Shelf, tool
 
 # What one search may cost: a change of these numbers is a decision, and no slip.

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
+from rye_mcp.queries import parse
 from tests.catalog_world import Shelf, tool
 from tests.file_helpers import run_python
 
@@ -100,7 +100,7 @@ DAMAGE = [
 
 @pytest.mark.first_case
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda each: each.__qualname__.partition(".")[0])
-def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, damage: Callable[[Path], object]) -> None:
+def test_a_damaged_index_is_built_again(shelf: Shelf, damage: Callable[[Path], object]) -> None:
     damage(shelf.index_file())
     assert found(shelf) == ITEMS
     with shelf.open() as catalog:
@@ -109,7 +109,7 @@ def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, damage: Callable[[P
         assert bool(catalog.notices) is (damage is a_directory)  # which nobody removes
 
 
-def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) -> None:
+def test_an_index_that_is_damaged_while_in_use_is_built_again(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         zeroed(shelf.index_file())
         catalog.refresh()
@@ -118,7 +118,7 @@ def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) ->
     assert found(shelf) == ITEMS
 
 
-def test_an_index_that_loses_a_table_while_it_is_used_is_made_anew(shelf: Shelf) -> None:
+def test_an_index_that_loses_a_table_while_in_use_is_built_again(shelf: Shelf) -> None:
     with shelf.open() as catalog:
         without_a_table(shelf.index_file())
         assert everything(catalog) == ITEMS
@@ -136,7 +136,7 @@ def test_a_question_that_is_refused_costs_no_index(shelf: Shelf) -> None:
     assert shelf.index_file().stat().st_ino == before
 
 
-def test_who_has_the_old_file_open_goes_on_finding(shelf: Shelf) -> None:
+def test_a_reader_of_the_old_file_goes_on_finding(shelf: Shelf) -> None:
     with shelf.open() as first:
         first.refresh()
         shelf.index_file().unlink()
@@ -163,7 +163,7 @@ def test_a_reader_and_a_writer_do_not_wait_for_each_other(shelf: Shelf) -> None:
 def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.BUSY_TIMEOUT_S", 0.1)
     writer = sqlite3.connect(shelf.index_file(), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     with shelf.open() as catalog:
@@ -176,10 +176,10 @@ def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     assert found(shelf) == ITEMS + 1
 
 
-def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
+def test_a_locked_directory_keeps_nobody_from_searching(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     with shelf.open() as catalog:
@@ -207,7 +207,7 @@ def test_a_catalog_that_opens_gives_up_no_lock_of_another_one_in_its_process(she
 
 
 def test_any_number_of_processes_open_an_index_at_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.cache_file.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_SH)  # as one that opens it holds it
     with shelf.open() as catalog:

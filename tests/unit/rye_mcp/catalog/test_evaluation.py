@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog.query import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.items import SpaceName
+from rye_mcp.queries import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from tests.catalog_world import Naive, Shelf, tool
 
 WORDS = [

@@ -103,7 +103,7 @@ def test_a_mistake_of_the_program_is_said_in_a_sentence() -> None:
     assert "RYE_TRACEBACK=1" in ran.stderr
 
 
-def test_its_traceback_is_there_for_who_asks() -> None:
+def test_its_traceback_is_shown_on_request() -> None:
     assert "Traceback" in fails_in({"RYE_TRACEBACK": "1"}).stderr
 
 

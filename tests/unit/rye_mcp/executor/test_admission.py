@@ -56,7 +56,7 @@ async def test_many_that_come_at_once_leave_room_for_others() -> None:
     assert ("call", "call", "call") not in zip(happened, happened[1:], happened[2:], strict=False)
 
 
-async def test_nobody_waits_for_who_has_given_up() -> None:
+async def test_nobody_waits_for_a_call_that_has_given_up() -> None:
     happened: list[int] = []
     scopes = [anyio.CancelScope() for _ in range(CALLS)]
 

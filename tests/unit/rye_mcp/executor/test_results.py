@@ -73,7 +73,7 @@ async def test_success_is_the_exit_code_and_what_an_object_says(
     assert (outcome.error is None) == outcome.success
 
 
-async def test_who_made_the_data_gives_no_hint_in_the_name_of_this_program() -> None:
+async def test_data_gives_no_hint_in_the_name_of_this_program() -> None:
     outcome = await outcome_of('print(\'{"success": false, "hint": "rye trust add me"}\')')
     assert result_of(outcome).as_dict()["hint"] == "read its data: it says why"
 

@@ -354,7 +354,7 @@ async def outcome(world: World, client: Client | None) -> str:
         ({}, "confirmation_required"),
     ],
 )
-async def test_only_who_shows_forms_is_asked(
+async def test_only_a_client_that_shows_forms_is_asked(
     world: World, capabilities: dict[str, Any], expected: str
 ) -> None:
     assert await outcome(world, Client(capabilities)) == expected
@@ -384,7 +384,7 @@ async def test_only_a_yes_is_one(world: World, answer: Callable[[], Any], expect
     assert await outcome(world, Client({"elicitation": {}}, answer)) == expected
 
 
-async def test_who_does_not_answer_has_not_agreed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_answer_is_no_agreement(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirmation, "QUESTION_LIFETIME_S", 0.05)
     client = Client({"elicitation": {}}, anyio.sleep_forever)
     assert await outcome(world, client) == "confirmation_declined"
@@ -397,7 +397,7 @@ async def test_without_a_client_nobody_agrees(world: World) -> None:
 @pytest.mark.parametrize(
     "state", ["", "[]", "null", '{"ticket": "x"}', '{"ticket": "x", "mark": "y"}', "no JSON"]
 )
-async def test_a_state_that_is_none_of_ours_is_refused(world: World, state: str) -> None:
+async def test_a_foreign_state_is_refused(world: World, state: str) -> None:
     yes = {"confirmation": ElicitResult(action="accept")}
     client = Client(
         {"elicitation": {}}, protocol_version="2026-07-28", input_responses=yes, request_state=state
@@ -405,7 +405,7 @@ async def test_a_state_that_is_none_of_ours_is_refused(world: World, state: str)
     assert await outcome(world, client) == "confirmation_outdated"
 
 
-def test_of_many_who_use_a_ticket_one_may(tmp_path: Path) -> None:
+def test_of_many_uses_of_a_ticket_one_counts(tmp_path: Path) -> None:
     ticket = Tickets.new()
 
     def use(_: int) -> bool:

@@ -169,7 +169,7 @@ def test_a_look_that_failed_is_made_up_for_by_the_next() -> None:
     assert [watched.looks() for _ in range(2)] == [["everything"], []]
 
 
-def test_who_comes_while_another_looks_waits_for_that_look() -> None:
+def test_a_caller_that_comes_during_a_look_waits_for_it() -> None:
     begun, may_end, looked = threading.Event(), threading.Event(), list[str]()
 
     class Slow(Journal):
@@ -364,7 +364,7 @@ async def test_lists_are_told_of_one_project_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_look_ends_with_who_waits_for_it() -> None:
+async def test_a_look_ends_with_its_waiter() -> None:
     said, ended = threading.Event(), list[str]()
 
     def work(progress: Progress) -> None:

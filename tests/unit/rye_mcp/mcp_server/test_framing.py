@@ -80,7 +80,7 @@ def test_a_line_that_is_no_message_is_refused(line: str, number: Any, code: int)
 
 
 @pytest.mark.parametrize("line", ["", "  \t", '{"method": "notifications/progress", "params": []}'])
-def test_where_nobody_waits_for_an_answer_there_is_none(line: str) -> None:
+def test_no_answer_is_sent_that_nobody_waits_for(line: str) -> None:
     assert refusal_of(line) is None
 
 
@@ -150,7 +150,7 @@ async def test_a_sender_that_is_given_up_leaves_no_half_of_a_line(client: _Clien
 
 
 @pytest.mark.anyio
-async def test_who_comes_just_when_there_is_room_waits_for_those_who_came_before(
+async def test_a_caller_that_comes_when_there_is_room_waits_for_earlier_ones(
     client: _Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take = client.wire.take
@@ -187,7 +187,7 @@ async def test_what_was_not_taken_at_once_is_given_out_before_the_end(client: _C
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_waiting", [False, True], ids=["before an answer", "while it gets one"])
-async def test_who_serves_a_client_that_leaves_is_ended(client: _Client, is_waiting: bool) -> None:
+async def test_the_task_of_a_client_that_leaves_is_ended(client: _Client, is_waiting: bool) -> None:
     reached: list[str] = []
     with anyio.fail_after(20):
         async with served(client) as (_, _, outgoing):

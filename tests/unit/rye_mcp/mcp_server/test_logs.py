@@ -122,7 +122,7 @@ log.warning("the last")
 """
 
 
-def test_nobody_waits_for_who_does_not_read() -> None:
+def test_nobody_waits_for_a_reader_that_does_not_read() -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

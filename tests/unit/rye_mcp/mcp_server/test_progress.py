@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.progress import MAX_LINES, sending
+from rye_mcp.mcp_server.progress import MAX_LINES, reporting, sending
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +90,19 @@ async def test_a_refusal_stays_what_it_is() -> None:
     with pytest.raises(RyeError, match="expected"):
         async with sending(send):
             raise RyeError("unsigned", "expected a signature, found none")
+
+
+async def test_where_a_call_waits_and_runs_is_progress() -> None:
+    told: list[str] = []
+    heard = anyio.Event()
+
+    async def tell(_passed: float, line: str) -> None:
+        told.append(line)
+        heard.set()
+
+    async with reporting(tell) as reporter:
+        for news in ("queued, 3 ahead", "on gpu1"):
+            reporter.on_placing(news)
+            await heard.wait()
+            heard = anyio.Event()
+    assert told == ["queued, 3 ahead", "on gpu1"]

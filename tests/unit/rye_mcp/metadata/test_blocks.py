@@ -41,7 +41,7 @@ def test_what_has_no_block_is_a_library(text: str) -> None:
     assert parse_metadata(item(text, ".sh")).is_library
 
 
-def test_the_comments_of_another_language_are_none() -> None:
+def test_comments_of_another_language_do_not_count() -> None:
     assert parse_metadata(item(block(".sh", "version: 1.2.0"), ".js")).version == "0.0.0"
     assert parse_metadata(item(block(".js", "version: 1.2.0"), ".js")).version == "1.2.0"
 

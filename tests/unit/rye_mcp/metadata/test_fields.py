@@ -130,7 +130,7 @@ def test_an_empty_mapping_is_not_none() -> None:
 
 @pytest.mark.parametrize("name", ["config_schema", "output_schema", "inputs", "outputs"])
 @pytest.mark.parametrize("schema", ["{type: nonsense}", "{$ref: 'https://example.com/x'}", "{pattern: '('}"])
-def test_a_schema_that_is_wrong_is_found_by_who_signs_it(name: str, schema: str) -> None:
+def test_a_wrong_schema_is_found_when_it_is_signed(name: str, schema: str) -> None:
     file = item(f"version: 1\n{name}: {schema}\n", ".yaml")
     assert [issue["field"] for issue in issues_of(file)] == ["version"]
     issues = issues_of(file, thorough=True)

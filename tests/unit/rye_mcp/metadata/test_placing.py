@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rye_mcp.metadata import Engine, Resources, parse_metadata
+from rye_mcp.metadata import Cluster, Engine, Resources, parse_metadata
 from tests.metadata_helpers import issues_of, item
 
 KEY = "0" * 64
@@ -32,6 +32,23 @@ def test_an_engine_is_read_as_it_stands() -> None:
     )
 
 
+RAY = {"address": "10.0.0.5:6379"}
+
+
+def ray(**changed: Any) -> dict[str, Any]:
+    cluster = {name: value for name, value in (RAY | changed).items() if value is not None}
+    return {"via": "ray", "host": None, "offers": None, "cluster": cluster}
+
+
+def test_an_engine_may_be_a_ray_cluster() -> None:
+    said = ray(
+        here="127.0.0.2", python="/opt/ray/bin/python", token_file="/etc/rye/token", width=2, idle_s=0.5
+    )
+    assert parse_metadata(engine(**said)).engine.cluster == Cluster(
+        "10.0.0.5:6379", "/opt/ray/bin/python", "/etc/rye/token", "127.0.0.2", 2, idle_s=0.5
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -51,6 +68,16 @@ def test_an_engine_is_read_as_it_stands() -> None:
         ({"takes": ["../x"]}, "config.takes.0"),
         ({"takes": None}, "expected takes"),
         ({"offers": {"disk": 1}}, "config.offers.disk"),
+        ({"via": "ray"}, "expected a cluster for ray"),
+        ({"cluster": {"address": "10.0.0.5:6379"}}, "config.cluster: expected none for ssh"),
+        (ray() | {"offers": {"cpu": 1}}, "config.offers: expected none for ray"),
+        (ray(address="10.0.0.5"), "config.cluster.address: expected HOST:PORT"),
+        (ray(address="-x:1"), "config.cluster.address"),
+        (ray(address=None), "config.cluster: expected address"),
+        (ray(python="bin/python"), "config.cluster.python: expected an absolute path"),
+        (ray(token_file="token"), "config.cluster.token_file"),
+        (ray(width=0), "config.cluster.width"),
+        (ray(token="x"), "config.cluster.token: expected only address"),
         ({"token": "x"}, "config.token: expected only via"),
     ],
 )

@@ -251,7 +251,7 @@ def test_a_syntax_error_has_its_line() -> None:
     assert issue["line"] == 3
 
 
-def test_behind_the_first_definition_only_who_signs_looks_for_syntax_errors() -> None:
+def test_behind_the_first_definition_only_signing_looks_for_syntax_errors() -> None:
     source = "__version__ = '1.0'\n\ndef f():\n    return (\n"
     assert parse_metadata(item(source)).version == "1.0"
     assert "expected Python" in messages_of(item(source), thorough=True)
@@ -348,7 +348,7 @@ def test_a_block_of_comments_before_all_code_is_all_of_the_metadata(before: str)
     [f'"""\n{BLOCK}"""\n', f"import os\n{BLOCK}", f"x = '''\n{BLOCK}'''\n", f"x = 1; \\\n{BLOCK}"],
     ids=["in a docstring", "behind code", "in a text", "behind a joined line"],
 )
-def test_a_block_anywhere_else_is_none(text: str) -> None:
+def test_a_block_anywhere_else_does_not_count(text: str) -> None:
     assert parse_metadata(item(text)).executor_id is None
 
 

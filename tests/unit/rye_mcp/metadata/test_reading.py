@@ -77,13 +77,13 @@ def test_the_items_that_ship_with_the_package_are_right(name: str) -> None:
     assert metadata.config_schema
 
 
-def test_who_reads_no_yaml_does_not_pay_for_its_parser() -> None:
+def test_without_yaml_its_parser_is_not_loaded() -> None:
     imported = run_python("import sys; import rye_mcp.metadata, rye_mcp.spaces; print(*sys.modules)").split()
     assert not {"ruamel.yaml", "jsonschema", "packaging", "cryptography"} & set(imported)
 
 
 @pytest.mark.parametrize("content", ["__version__ = '1.0.0'", "CONFIG_SCHEMA = {}"])
-def test_who_signs_what_has_no_schema_does_not_pay_for_the_check_of_one(content: str) -> None:
+def test_without_a_schema_the_checker_is_not_loaded(content: str) -> None:
     script = f"""
 import sys
 from pathlib import Path

@@ -102,6 +102,6 @@ def test_nothing_is_lost_without_being_counted(pieces: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, True, None, "1", CREDIT_BYTES + 1])
-def test_credit_that_is_none_is_refused(size: Any) -> None:
+def test_invalid_credit_is_refused(size: Any) -> None:
     with pytest.raises(RyeError, match="credit"):
         Outgoing().grant(size)

@@ -196,7 +196,7 @@ def test_what_is_lost_moved_or_changed_on_the_way_is_noticed(spoil: Callable[[An
 
 
 @pytest.mark.parametrize("number", [None, -1, "0", 0.0, True, 1 << 100])
-def test_a_number_that_is_none_is_refused(number: Any) -> None:
+def test_an_invalid_number_is_refused(number: Any) -> None:
     here, there = opened()
     [piece] = here.seal(b"one")
     with pytest.raises(RyeError, match="expected"):

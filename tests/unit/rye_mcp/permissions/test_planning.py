@@ -167,7 +167,7 @@ def test_what_is_hidden_inside_of_what_is_seen_is_masked() -> None:
     assert policy.home is None, "a home that is seen cannot be a private one"
 
 
-def test_without_a_project_there_is_none() -> None:
+def test_without_a_project_nothing_of_one_is_opened_or_protected() -> None:
     policy = planned({"project": "write"}, replace(FACTS, project=None)).policy
     assert policy.write == ["/state/run/1/scratch"]
     assert (policy.protect, policy.mask) == ([], [])

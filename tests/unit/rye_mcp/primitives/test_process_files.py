@@ -70,7 +70,7 @@ CONTENT = TEXT.encode()
 
 
 @pytest.mark.parametrize("length", [4, 5, 6, 7, 100])
-def test_who_reads_on_gets_every_character_whole(tmp_path: Path, length: int) -> None:
+def test_reading_on_gives_every_character_whole(tmp_path: Path, length: int) -> None:
     writer = LogWriter(tmp_path, segment_bytes=3)
     pieces, offset = "", 0
     for byte in CONTENT:

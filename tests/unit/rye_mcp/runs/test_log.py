@@ -419,7 +419,7 @@ def written_by(process: subprocess.Popen[str], rows: int) -> list[str]:
     return [run_id for run_id, _ in whole]
 
 
-def test_who_is_killed_loses_the_row_that_it_was_writing_and_no_other(state: Path, rounds: int) -> None:
+def test_a_killed_writer_loses_the_row_that_it_was_writing_and_no_other(state: Path, rounds: int) -> None:
     chance = Random(1)  # noqa: S311 - the same moments each time
     for _ in range(rounds):
         with writer(state) as process:
@@ -464,7 +464,7 @@ def test_new_rows_of_other_processes_are_followed(log: RunLog, state: Path) -> N
     other.close()
 
 
-def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunLog) -> None:
+def test_a_follower_sees_what_it_asked_for_and_the_last_rows_first(log: RunLog) -> None:
     for name in "abc":
         log.append(run(client=name))
     more = iter([run(client="no", code="timeout"), run(client="d")])
@@ -472,7 +472,7 @@ def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunL
     assert [next(followed).client for _ in range(3)] == ["b", "c", "d"]
 
 
-def test_who_follows_sees_all_of_several_new_rows(log: RunLog) -> None:
+def test_a_follower_sees_all_of_several_new_rows(log: RunLog) -> None:
     def pause() -> None:
         for name in "ab":
             log.append(run(client=name))
@@ -529,7 +529,7 @@ def test_a_log_that_nobody_writes_to_is_not_read_again(
     assert 0 < sum("max(seq)" in each for each in asked) <= 2
 
 
-def test_who_follows_sees_a_log_that_was_begun_anew(log: RunLog, state: Path) -> None:
+def test_a_follower_sees_a_log_that_was_begun_again(log: RunLog, state: Path) -> None:
     for _ in range(5):
         log.append(run())
 
@@ -607,7 +607,7 @@ def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(log: RunLog) -> No
     assert record in log.list()
 
 
-def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
+def test_two_finders_of_the_same_damage_lose_no_row(state: Path) -> None:
     state.mkdir(0o700)
     (state / "runs.sqlite3").write_bytes(b"this is no database" * 1000)
     (state / "runs.sqlite3").chmod(0o600)
@@ -629,7 +629,7 @@ def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
     assert notices.count("run_log_damaged") == 1
 
 
-def test_who_is_late_to_find_damage_leaves_the_new_file_alone(log: RunLog, state: Path) -> None:
+def test_a_late_finder_of_damage_leaves_the_new_file_alone(log: RunLog, state: Path) -> None:
     log.append(run())
     for path in state.iterdir():
         path.unlink()
@@ -658,7 +658,7 @@ def test_a_file_of_a_newer_version_is_left_alone(log: RunLog) -> None:
     assert log.path.read_bytes() == before
 
 
-def test_whoever_has_the_file_open_goes_on_in_the_one_that_took_its_place(log: RunLog, state: Path) -> None:
+def test_a_writer_with_the_old_file_open_goes_on_in_the_new_one(log: RunLog, state: Path) -> None:
     log.append(run())
     for path in state.iterdir():
         path.unlink()

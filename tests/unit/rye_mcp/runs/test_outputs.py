@@ -290,7 +290,7 @@ def test_the_oldest_go_when_all_of_them_are_too_large(tmp_path: Path) -> None:
     assert left == runs[2:]
 
 
-def test_who_finishes_a_run_that_kept_something_sweeps(outputs: RunOutputs) -> None:
+def test_the_end_of_a_run_that_kept_something_sweeps(outputs: RunOutputs) -> None:
     kept(outputs, b"x")
     outputs.close()
     old = kept(outputs, b"old", run_id=old_id(timedelta(days=8)))

@@ -229,7 +229,7 @@ def test_what_is_written_where_an_id_says_is_found_by_that_id(
     assert [place.path for place in ground.spaces.list(SpaceName.PROJECT).items] == [path]
 
 
-def test_who_looks_for_something_where_there_is_no_project_is_told_so(ground: Ground) -> None:
+def test_a_search_without_a_project_says_so(ground: Ground) -> None:
     nowhere = Spaces.locate(None, user=ground.root / "user", system=ground.root / "system/.ai")
     for spaces, says_so in ((nowhere, True), (ground.spaces, False)):
         with refused("item_not_found") as caught:

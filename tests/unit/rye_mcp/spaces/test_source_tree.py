@@ -29,7 +29,7 @@ def test_a_file_is_read_whole_with_its_permission_to_be_executed(tmp_path: Path)
         assert (program.content, program.executable) == (b"y" * 3000, True)
 
 
-def test_what_is_missing_is_none_wherever_it_ends(tmp_path: Path) -> None:
+def test_a_missing_file_is_none_wherever_its_path_ends(tmp_path: Path) -> None:
     put(tmp_path, "a/b")
     with SourceTree(tmp_path) as tree:
         for relative in ("c", "a/c", "a/b/c", "c/d"):

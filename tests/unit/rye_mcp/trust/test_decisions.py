@@ -219,7 +219,7 @@ def test_a_role_that_there_is_not_is_refused() -> None:
     assert "runtime" in refused("malformed_trust", lambda: make_scope((), ("root",))).message
 
 
-def test_a_pattern_that_is_none_is_refused_by_the_document() -> None:
+def test_an_invalid_pattern_is_refused_by_the_document() -> None:
     scope = make_scope(("../*",), ())
     refused("malformed_trust", lambda: mia(scope))
 

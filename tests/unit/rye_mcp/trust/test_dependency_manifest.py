@@ -63,7 +63,7 @@ def test_the_same_files_give_the_same_bytes() -> None:
         "half\udc80",
     ],
 )
-def test_a_path_that_is_none_in_the_directory_is_not_listed(path: str) -> None:
+def test_an_invalid_path_is_not_listed(path: str) -> None:
     refused("invalid_item", lambda: render_listing({path: ONE}))
 
 
@@ -179,7 +179,7 @@ def test_what_is_not_authentic_does_not_pass(world: World, code: str, content: d
         (SignerKind.PERSON, SpaceName.USER, Role.RUNTIME, None),
     ],
 )
-def test_who_may_not_sign_what_rests_on_it_may_not_sign_it(
+def test_a_signer_that_may_not_sign_the_item_may_not_sign_its_listing(
     world: World, kind: SignerKind, space: SpaceName, role: Role, code: str | None
 ) -> None:
     file = manifest_file(world.space(space), "tools/demo", render_listing(FILES))

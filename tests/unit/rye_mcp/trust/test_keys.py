@@ -159,7 +159,7 @@ def test_a_pair_of_two_halves_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["private_key.pem", "public_key.pem"])
-def test_half_a_pair_is_refused_and_never_made_anew(world: World, name: str) -> None:
+def test_half_a_pair_is_refused_and_never_replaced(world: World, name: str) -> None:
     world.key()
     directory = world.keys.directory(SignerKind.PERSON)
     (directory / name).unlink()

@@ -111,7 +111,7 @@ def test_a_revoked_key_is_revoked_in_every_row_and_no_question(world: World) -> 
     assert known.undecided == ()
 
 
-def test_a_document_that_is_none_is_a_problem_and_hides_no_other(world: World) -> None:
+def test_an_invalid_document_is_a_problem_and_hides_no_other(world: World) -> None:
     mia = proposal(world)
     (world.project / ".ai/trusted_keys" / f"{'0' * 16}.toml").write_text("owner = '\\u001b'")
     known = keys(world)

@@ -220,7 +220,7 @@ class TestAKeptAnswer:
         (SignerKind.SYSTEM, "rye-mcp 0.1.0", None, "the system (rye-mcp 0.1.0)"),
     ],
 )
-def test_who_signed_is_said_in_words(
+def test_the_signer_is_told_in_words(
     kind: SignerKind, owner: str, fingerprint: str | None, words: str
 ) -> None:
     assert signer_in_words(kind, owner, fingerprint) == words

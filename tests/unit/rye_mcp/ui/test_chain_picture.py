@@ -28,7 +28,7 @@ def explained(world: World, content: bytes = TOOL, *, signed: bool = True) -> Ex
     return anyio.run(explain, ExplainRequest("demo/hello"), person(world))
 
 
-def test_every_element_is_a_card_with_who_vouches_for_it(world: World) -> None:
+def test_every_element_is_a_card_with_its_signer(world: World) -> None:
     svg = as_svg(explained(world))
     drawing = ET.fromstring(svg)  # noqa: S314 - it is ours
     texts = ["".join(each.itertext()) for each in drawing.iter("{http://www.w3.org/2000/svg}text")]

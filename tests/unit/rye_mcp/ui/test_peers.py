@@ -41,5 +41,5 @@ def test_another_user_is_told(listening: socket.socket) -> None:
         other.wait(10)
 
 
-def test_a_connection_that_is_none_is_of_nobody() -> None:
+def test_an_invalid_connection_belongs_to_nobody() -> None:
     assert uid_of_peer(("127.0.0.1", 1), ("127.0.0.1", 2)) is None

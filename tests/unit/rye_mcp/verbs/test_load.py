@@ -77,7 +77,7 @@ def test_all_that_an_item_says_is_there_and_nothing_that_it_does_not(world: Worl
     }
 
 
-def test_who_changes_an_answer_changes_nobody_elses(world: World) -> None:
+def test_changing_an_answer_changes_no_other(world: World) -> None:
     content = b"name: mine\nconfig: {a: {b: [1]}}\ntags: [a]\nmore: [{c: 1}]\n"
     put(world, content, "demo/mine", ".yaml", signed=True)
 

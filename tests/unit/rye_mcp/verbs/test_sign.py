@@ -209,7 +209,7 @@ def test_a_pattern_signs_again_what_a_former_key_of_the_same_person_signed(world
     assert signed.warnings == ()
 
 
-def test_who_has_the_name_of_the_signer_is_not_the_signer_before(world: World) -> None:
+def test_a_signer_of_the_same_name_is_not_the_former_signer(world: World) -> None:
     """A former key is one that signed the rotation, not one of an owner of the same name."""
     friend = new_key()
     world.trust_key(TrustDocument.create(friend.public, "leo"))
@@ -260,7 +260,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(world: World) -> None:
     refused("item_not_found", lambda: sign(SignRequest("nothing/*"), person(world)))
 
 
-def test_who_shows_how_far_it_is_sees_every_item(world: World) -> None:
+def test_a_caller_that_shows_progress_sees_every_item(world: World) -> None:
     for name in "ab":
         put(world, tool(), name)
     seen: list[str] = []

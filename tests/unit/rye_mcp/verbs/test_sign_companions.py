@@ -137,7 +137,7 @@ def test_what_changed_is_signed_or_listed_again(project: World, name: str, code:
     assert f"tools/demo/{name}" in carried(person(project))
 
 
-def test_what_is_gone_is_listed_no_more(project: World) -> None:
+def test_a_missing_file_leaves_the_listing(project: World) -> None:
     done(person(project), all_beside=True)
     beside(project, "data.json").unlink()
     assert codes(done(person(project))) == ["listed_no_more"]
@@ -274,7 +274,7 @@ def test_files_are_named_for_one_tool_alone(world: World, request_: SignRequest)
     refused("unknown_argument", lambda: sign(request_, person(world)))
 
 
-def test_a_listing_that_is_not_good_is_begun_anew(project: World) -> None:
+def test_a_bad_listing_is_replaced(project: World) -> None:
     done(person(project), all_beside=True)
     path = beside(project, "deps.manifest.yaml")
     path.write_bytes(path.read_bytes() + b'  "zzz.json": ' + b"0" * 64 + b"\n")
@@ -465,7 +465,7 @@ def test_a_pin_without_a_signer_is_moved_by_nobody(lock: LockWorld) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]"])
-def test_a_lockfile_that_is_none_stays_as_it_is(lock: LockWorld, content: bytes) -> None:
+def test_an_invalid_lockfile_stays_as_it_is(lock: LockWorld, content: bytes) -> None:
     lock.path.write_bytes(content)
     assert signed_again(lock) == ["malformed_lockfile"]
     assert lock.path.read_bytes() == content
@@ -481,7 +481,7 @@ def test_a_lockfile_of_the_user_space_is_not_moved_by_signing_in_a_project(lock:
     assert not lock.path.exists()
 
 
-def test_who_signs_is_asked_by_key_and_not_by_kind(lock: LockWorld) -> None:
+def test_signers_are_compared_by_key_and_not_by_kind(lock: LockWorld) -> None:
     lock.edit(lambda document: document["resolved_chain"][0].update(signer="0" * 64))
     assert lock.context.caller is SignerKind.PERSON
     assert signed_again(lock) == ["lock_mismatch"]

@@ -105,7 +105,7 @@ def test_one_id_is_found_by_precedence_or_in_one_space(world: World) -> None:
     assert survey(SurveyRequest("demo/hello", space=USER), person(world)).as_dict()["status"] == "refused"
 
 
-def test_what_nothing_matches_is_an_error_but_an_empty_world_is_none(world: World) -> None:
+def test_a_pattern_without_a_match_is_an_error_but_an_empty_world_is_not(world: World) -> None:
     context = person(world)
     refused("item_not_found", lambda: survey(SurveyRequest("nothing"), context))
     refused("item_not_found", lambda: survey(SurveyRequest("nothing/*"), context))

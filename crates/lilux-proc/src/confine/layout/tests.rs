@@ -9,9 +9,10 @@ fn told(layout: &Layout) -> Vec<String> {
             Step::Bind(bind) if bind.kind == Kind::Device => return None,
             Step::Bind(bind) => format!("{:?} {}", bind.kind, text(&bind.path)),
             Step::Mask { path, .. } => format!("mask {}", text(path)),
+            Step::MaskSystem { at, .. } => format!("mask {}", text(at)),
             Step::Directory { path, .. } => format!("directory {}", text(path)),
-            Step::System { kind: Kind::Device, .. } | Step::Shut => return None,
-            Step::System { source, kind } => format!("{kind:?} {}", &text(source)[1..]),
+            Step::Shut | Step::Attributes(_) => return None,
+            Step::System { source, .. } => format!("System {}", &text(source)[1..]),
             Step::File { .. } | Step::Link { .. } => return None,
         })
     };

@@ -188,7 +188,7 @@ def test_what_makes_no_sense_is_refused_with_its_field(ground: Ground, field: st
     assert "expected" in issue["message"]
 
 
-def test_everything_wrong_is_told_at_once_with_who_says_it(ground: Ground) -> None:
+def test_every_issue_is_reported_at_once_with_its_element(ground: Ground) -> None:
     found = issues(ground, "anchor: {mode: x, root: y}\n", "anchor: {cwd: 1, lib: lib}\n")
     assert [(issue["item_id"], issue["field"]) for issue in found] == [
         ("base/runtime", "anchor.mode"),

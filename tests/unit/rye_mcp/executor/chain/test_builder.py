@@ -95,7 +95,7 @@ def test_the_nearest_executor_counts_and_the_others_are_shadowed(ground: Ground,
 # --- what no chain can be made of ---
 
 
-def test_an_executor_that_is_nowhere_is_named_with_who_asked(ground: Ground) -> None:
+def test_a_missing_executor_is_named_with_the_item_that_asked(ground: Ground) -> None:
     ground.write("project", "tools/demo/hello.yaml", tool("demo/runner"))
     ground.write("project", "tools/demo/runner.yaml", runtime("nowhere/to/be/found"))
     error = refusal(ground)

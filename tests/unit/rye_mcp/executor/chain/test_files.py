@@ -333,7 +333,7 @@ def test_a_library_is_signed_as_a_runtime_is(
     assert error.details["item_id"] == "base/runtime"
 
 
-def test_who_is_trusted_for_tools_alone_signs_no_library(world: World) -> None:
+def test_a_signer_trusted_for_tools_alone_signs_no_library(world: World) -> None:
     scene = Scene.begin(world, LIBRARY)
     key = new_key()
     world.trust_key(TrustDocument.create(key.public, "zoe", scope=Scope(roles=frozenset({Role.TOOL}))))

@@ -115,7 +115,7 @@ def test_modules_of_a_system_tool_are_verified_by_the_manifest_and_those_of_no_o
     assert len(ChainValidator().validate_chain([element(), anchored]).warnings) == 1
 
 
-def test_a_space_that_is_none_is_refused() -> None:
+def test_an_unknown_space_is_refused() -> None:
     with pytest.raises(RyeError) as caught:
         issues(element("a", "nowhere"), element("b", "system"))
     assert caught.value.code == "chain_invalid"

@@ -189,7 +189,7 @@ def test_node_of_an_approved_project_is_used(world: World) -> None:
     assert call.environment().project_used
 
 
-def test_packages_for_node_come_from_an_approved_project_and_only_to_who_asks_there(world: World) -> None:
+def test_packages_for_node_come_from_an_approved_project_and_only_for_its_tools(world: World) -> None:
     call = Call.begin(
         world,
         runtime="config: {command: x}\n"
@@ -205,7 +205,7 @@ def test_packages_for_node_come_from_an_approved_project_and_only_to_who_asks_th
     assert (call.environment().packages, call.environment().project_used) == (None, False)
 
 
-def test_who_looks_for_no_node_in_the_project_gets_no_packages(world: World) -> None:
+def test_a_tool_that_looks_for_no_node_in_the_project_gets_no_packages(world: World) -> None:
     call = Call.begin(world, runtime=RUNTIME)
     call.approve()
     (world.project / "node_modules").mkdir()

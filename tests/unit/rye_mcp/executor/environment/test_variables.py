@@ -13,6 +13,8 @@ from rye_mcp.executor.environment.variables import (
 from rye_mcp.trust.control_variables import chooses_code
 
 SECRET = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "API_KEY",
     "GITHUB_TOKEN",
     "AWS_SECRET_ACCESS_KEY",
@@ -192,5 +194,5 @@ def test_a_word_behind_what_names_a_secret_is_one(words: list[str]) -> None:
     ],
     ids=" ".join,
 )
-def test_what_stands_for_a_secret_or_says_where_it_is_is_none(words: list[str]) -> None:
+def test_a_reference_to_a_secret_is_not_a_secret(words: list[str]) -> None:
     assert secret_among(words) is None

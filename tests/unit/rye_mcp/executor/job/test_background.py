@@ -15,7 +15,7 @@ from rye_mcp.executor.job.bytecode import Background
 pytestmark = pytest.mark.both_loops
 
 
-async def test_it_is_done_after_whoever_asked_for_it_has_gone_on() -> None:
+async def test_it_is_done_after_its_caller_has_gone_on() -> None:
     done: list[str] = []
 
     async def work() -> None:

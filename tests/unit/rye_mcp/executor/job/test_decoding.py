@@ -204,7 +204,7 @@ def test_a_last_line_that_came_whole_behind_a_cut_is_data() -> None:
 
 
 @pytest.mark.parametrize("end", ['{"a": 1}', '{"b": 2}\n{"a": 1}', '\n{"a": 1}  x'])
-def test_a_piece_of_a_line_behind_a_cut_is_none(end: str) -> None:
+def test_a_piece_of_a_line_behind_a_cut_does_not_count(end: str) -> None:
     assert decode_output(f"head{cut(7).mark}{end}", counts=cut(7)).source == "text"
 
 

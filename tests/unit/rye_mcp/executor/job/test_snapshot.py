@@ -155,9 +155,7 @@ def test_bytecode_is_put_beside_its_sources(carried: BundledFiles, store: Snapsh
         assert tree(snapshot.root)["tools/demo/__pycache__/__init__.cpython-311.pyc"] == 0o400
 
 
-def test_without_room_for_bytecode_there_is_none_and_nothing_of_it(
-    carried: BundledFiles, store: SnapshotStore
-) -> None:
+def test_without_room_no_bytecode_is_written(carried: BundledFiles, store: SnapshotStore) -> None:
     place = "tools/demo/__pycache__"
     bytecode = Bytecode({f"{place}/a.pyc": b"fits", f"{place}/b.pyc": b"x" * 100_000, f"{place}/c.pyc": b""})
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

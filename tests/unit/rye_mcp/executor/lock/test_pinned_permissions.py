@@ -67,7 +67,7 @@ def test_a_lockfile_without_them_pins_none(lock: LockWorld) -> None:
 
 
 @pytest.mark.parametrize("value", ["anything", {"project": "all"}, 1, None, [["\x1b[2J"]]])
-def test_what_is_none_is_not_repeated(lock: LockWorld, value: Any) -> None:
+def test_an_invalid_value_is_not_repeated(lock: LockWorld, value: Any) -> None:
     write(lock, READS)
     lock.run()
     lock.edit(lambda document: document["resolved_chain"][0].update(permissions=value))

@@ -1,6 +1,6 @@
-"""Splits text into words, the same way for documents and queries; knows their stems, and similar words.
+"""Splits text into words, the same way for documents and queries, and knows their stems.
 
-Stems are asked of the stemmer of the index itself. Slips of words are found by their letters first.
+Stems are asked of the stemmer of SQLite itself, so counting words and finding them agree.
 
     >>> name_words("convertToMP3")
     ['converttomp3', 'convert', 'to', 'mp3']
@@ -16,11 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 __all__ = [
-    "GREETINGS",
-    "QUESTION_WORDS",
     "Stemmer",
-    "Vocabulary",
-    "distance_between",
     "grams_of",
     "name_parts",
     "name_words",
@@ -39,26 +35,6 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _PLAIN_WORD = re.compile(rf"([a-z0-9]{{1,{MAX_WORD}}})[a-z0-9]*")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _DIGITS_INSIDE = re.compile(r"(?<=[a-z])([0-9]+)(?=[a-z])")
-
-_QUESTION_WORDS: Final = """
-a about all also am an and any anybody anyone anything are as at be been being but by can could did
-do does doing each either else every everything for from get getting give gives had has have having
-he help her here hers him his how i if in into is it its just kindly know let like
-looking many may maybe me might more most much must my myself need needed needs no not of off on one
-onto or other our ours out over perhaps please provide really shall she should show so some somebody
-someone something still such suggest tell than thank thanks that the their theirs them then there
-these they thing things this those through to too try trying under until up upon us use used using
-very via want wants was way we were what whats when where whether which while who whom whose why
-will with within without wonder would yes yet you your yours d ll m re s t ve aren couldn didn doesn
-don hadn hasn haven isn shouldn wasn weren won wouldn
-"""
-
-QUESTION_WORDS: Final = frozenset(_QUESTION_WORDS.split())
-"""What a sentence is made of, and not what it is about."""
-
-
-GREETINGS: Final = frozenset({"hello", "hey", "hi"})
-"""What a sentence may begin with; a tool may be called so."""
 
 
 def words_of(text: str) -> list[str]:
@@ -140,60 +116,3 @@ class Stemmer:
         for row, position, stem in database.execute('SELECT doc, "offset", term FROM stem'):
             kept[others[row - 1] if row else plain[position]] = stem
         database.execute("ROLLBACK")
-
-
-MAX_DISTANCE: Final = 2
-"""How many edits may be between two words."""
-
-_SHORTEST: Final = 3
-_SHORT: Final = 5
-_LETTERS: Final = 64
-
-
-class Vocabulary:
-    """Words, the most frequent first, of which one that is misspelt may be a slip."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._words = tuple(words)
-        self._letters = tuple(map(_letters_of, self._words))
-
-    def near(self, word: str, distance: int) -> list[tuple[int, str]]:
-        """The words at most so many edits away, each with how many, the nearest first; never the word itself.
-
-        A word of less than three characters has none, and one of less than five has those one edit away.
-        """
-        distance = min(distance, 0 if len(word) < _SHORTEST else 1 if len(word) < _SHORT else MAX_DISTANCE)
-        if not distance:
-            return []
-        # An edit changes two letters at most, which rules out nearly all words at once.
-        apart = map(int.bit_count, map(_letters_of(word).__xor__, self._letters))
-        likely = [at for at, letters in enumerate(apart) if letters <= 2 * distance]
-        measured = [(distance_between(word, self._words[at], distance), at) for at in likely]
-        return [(edits, self._words[at]) for edits, at in sorted(measured) if 0 < edits <= distance]
-
-
-def _letters_of(word: str) -> int:
-    """A bit for each of the letters of a word."""
-    bits = 0
-    for letter in word:
-        bits |= 1 << ord(letter) % _LETTERS
-    return bits
-
-
-def distance_between(one: str, other: str, limit: int) -> int:
-    """How many edits are between two words; more than `limit` when that many are not enough."""
-    if abs(len(one) - len(other)) > limit:
-        return limit + 1
-    before: list[int] = []
-    above = list(range(len(other) + 1))
-    for index, character in enumerate(one, start=1):
-        row = [index]
-        for column, each in enumerate(other, start=1):
-            cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (character != each))
-            if index > 1 and column > 1 and character == other[column - 2] and one[index - 2] == each:
-                cost = min(cost, before[column - 2] + 1)
-            row.append(cost)
-        if min(row) > limit and min(above) > limit:
-            return limit + 1
-        before, above = above, row
-    return above[-1]

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog import query
-from rye_mcp.catalog.query import (
+from rye_mcp import queries
+from rye_mcp.errors import RyeError
+from rye_mcp.queries import (
     FIELDS,
     MAX_CHARACTERS,
     MAX_DEPTH,
@@ -34,7 +35,6 @@ from rye_mcp.catalog.query import (
     parse,
     read_query,
 )
-from rye_mcp.errors import RyeError
 from tests.catalog_world import written
 
 A, B, C, D = map(Term, "abcd")
@@ -298,7 +298,7 @@ def test_a_sentence_without_capitals_is_never_wrong(text: str) -> None:
 
 def steps_of(work: Callable[[], object]) -> int:
     """How many lines of the parser are run."""
-    package = str(Path(query.__file__).parent)
+    package = str(Path(queries.__file__).parent)
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

@@ -16,7 +16,7 @@ from operator import mul
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from rye_mcp.catalog._words import Stemmer
+from rye_mcp.language.words import Stemmer
 
 __all__ = [
     "DIMENSIONS",

@@ -1,16 +1,17 @@
-"""What somebody looks for, as a tree; `rye_mcp.catalog.query` makes it and has its rules."""
+"""What somebody looks for, as a tree; `rye_mcp.queries` makes it and has its rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from rye_mcp.language.words import name_words, words_of
 
 __all__ = [
     "FIELDS",
-    "NAMED",
     "And",
+    "Asked",
     "Everything",
     "Leaf",
     "Near",
@@ -21,14 +22,11 @@ __all__ = [
     "Prefix",
     "Query",
     "Term",
-    "texts_of",
+    "leaves_of",
 ]
 
 FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "examples", "body", "id")
 """What can stand before a colon."""
-
-NAMED: Final = FIELDS[:3]
-"""What an item is called and what it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +107,41 @@ Node = Term | Prefix | Phrase | Near | And | Or | Not | Everything
 """A query, or a part of one."""
 
 
-def texts_of(node: Node) -> Iterator[str]:
-    """The words of a tree that are looked for by themselves."""
-    if isinstance(node, Term):
-        yield node.text
-    for part in getattr(node, "parts", ()):
-        yield from texts_of(part)
+def leaves_of(node: Node) -> Iterator[Term | Prefix | Phrase | Near]:
+    """What stands in a tree by itself, but for what is not wanted."""
+    match node:
+        case And() | Or():
+            for part in node.parts:
+                yield from leaves_of(part)
+        case Not() | Everything():
+            return
+        case _:
+            yield node
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The words that a query asks for; what it does not want has none."""
+
+    words: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Node) -> Asked:
+        """The words of a tree, each once, in its order."""
+        leaves = list(leaves_of(tree))
+        words = [word for leaf in leaves for word in _words(leaf)]
+        prefixes = [
+            words_of(leaf.text)[-1] for leaf in leaves if isinstance(leaf, Prefix) and words_of(leaf.text)
+        ]
+        return cls(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(prefixes)))
+
+
+def _words(leaf: Term | Prefix | Phrase | Near) -> Iterable[str]:
+    match leaf:
+        case Term():
+            return name_words(leaf.text)
+        case Prefix():
+            return words_of(leaf.text)[:-1]
+        case _:
+            return [word for each in leaf.words for word in words_of(each)]

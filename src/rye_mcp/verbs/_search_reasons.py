@@ -8,18 +8,18 @@ Everything is told from the bytes of the item as they are now, and nothing from 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._catalog import Hit
-from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog._matching import SearchQuery
-from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._ranking import Asked, as_sentence, sentences_of
-from rye_mcp.catalog._words import QUESTION_WORDS, Stemmer
-from rye_mcp.catalog.meaning import MAX_FIELD_WORDS, TableError, WordTable, similarity
+from rye_mcp.catalog import Hit, SearchQuery, words_of_fields
 from rye_mcp.items import ItemFile
+from rye_mcp.language.meaning import MAX_FIELD_WORDS, TableError, WordTable, similarity
+from rye_mcp.language.words import Stemmer
+from rye_mcp.queries import QUESTION_WORDS, Asked, as_sentence, sentences_of
 
 __all__ = ["Reasons", "Why"]
 
@@ -61,10 +61,8 @@ class Reasons:
         self._prefixes = asked.prefixes
         self._table: WordTable | None = None
         if query.wish:
-            try:
+            with suppress(TableError):  # the catalog has said so
                 self._table = WordTable.load(self._stemmer)
-            except TableError:
-                self._table = None  # the catalog has said so
 
     def __enter__(self) -> Reasons:
         return self
@@ -76,35 +74,29 @@ class Reasons:
 
     def of(self, hit: Hit, file: ItemFile) -> Why:
         """Why an item was found that stands in a hit, given its bytes."""
-        [document] = documents_of([file])
-        fields = dict(zip(FIELDS, document.texts, strict=True)) if document else {}
-        every = {word for text in fields.values() for word in text.split()}
+        fields = words_of_fields(file)
+        every = set(chain.from_iterable(fields.values()))
         stems = self._stemmer.stems({*every, *self._asked})
         there = {stems[word] for word in every}
+        missing = [word for word in self._asked if stems[word] not in there]
         words = [word for word in self._asked if stems[word] in there]
-        words += [f"{each}*" for each in self._prefixes if any(word.startswith(each) for word in every)]
-        missing = [word for word in self._asked if stems[word] not in there][:MAX_NEAR]
-        said = dict.fromkeys(
-            word
-            for name, text in fields.items()
-            if name not in _CODE
-            for word in text.split()[:MAX_FIELD_WORDS]
-            if word not in QUESTION_WORDS
-        )
-        near = ((word, self._nearest(word, list(said))) for word in missing)
-        return Why(tuple(words), self._sentence(hit), tuple((asked, word) for asked, word in near if word))
+        begun = [f"{each}*" for each in self._prefixes if any(word.startswith(each) for word in every)]
+        return Why((*words, *begun), self._sentence(hit), tuple(self._near(missing[:MAX_NEAR], fields)))
 
     def _sentence(self, hit: Hit) -> str | None:
         if hit.sentence is None or not 0 <= hit.sentence < len(self._sentences):
             return None
         return " ".join(self._sentences[hit.sentence].split())
 
-    def _nearest(self, asked: str, words: list[str]) -> str:
-        """The word of an item that means the most similar thing; nothing if none is near."""
-        table = self._table
-        vector = b"" if table is None else table.of_word(asked)
-        if table is None or not vector:
-            return ""
-        alike = [(similarity(vector, table.of_word(word)), word) for word in words]
-        best, word = max(alike, default=(0.0, ""), key=lambda each: each[0])
-        return word if best >= LEAST_ALIKE else ""
+    def _near(self, missing: Sequence[str], fields: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+        """Each of these words with the one that an item says and that means the most similar thing."""
+        if self._table is None or not missing:
+            return
+        said = (words[:MAX_FIELD_WORDS] for name, words in fields.items() if name not in _CODE)
+        vectors = {word: self._table.of_word(word) for word in chain(*said) if word not in QUESTION_WORDS}
+        for asked in missing:
+            vector = self._table.of_word(asked)
+            alike = ((similarity(vector, other), word) for word, other in vectors.items())
+            best, word = max(alike, default=(0.0, ""))
+            if best >= LEAST_ALIKE:
+                yield asked, word

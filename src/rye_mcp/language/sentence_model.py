@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rye_mcp.catalog.meaning import TableError, of_length
+from rye_mcp.language.meaning import TableError, of_length
 
 __all__ = ["SentenceModel"]
 

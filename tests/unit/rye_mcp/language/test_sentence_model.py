@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.app import App, Settings
-from rye_mcp.catalog.meaning import TableError, similarity
-from rye_mcp.sentence_model import SentenceModel
+from rye_mcp.language.meaning import TableError, similarity
+from rye_mcp.language.sentence_model import SentenceModel
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.catalog_world import tool
 

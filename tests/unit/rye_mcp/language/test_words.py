@@ -6,16 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog._ranking import as_sentence
-from rye_mcp.catalog._words import (
+from rye_mcp.language.slips import Vocabulary, distance_between
+from rye_mcp.language.words import (
     Stemmer,
-    Vocabulary,
-    distance_between,
     grams_of,
     name_words,
     words_of,
 )
-from rye_mcp.catalog.query import parse
+from rye_mcp.queries import as_sentence, parse
 from tests.catalog_world import stem_of, written
 
 

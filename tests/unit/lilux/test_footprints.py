@@ -1,0 +1,141 @@
+"""What was found out from files is found out again as soon as anything that was looked at has changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lilux import _footprints
+from lilux._footprints import MAX_KEPT, MAX_PATHS, Footprint, Remembered, note
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes are told apart at once, as on a file system that counts in nanoseconds."""
+    monkeypatch.setattr(_footprints, "SETTLED_NS", -(10**12))
+
+
+def listing(*paths: Path) -> Callable[[], list[bytes | None]]:
+    """Work that reads these files, and a list that is another one each time that it is done."""
+
+    def work() -> list[bytes | None]:
+        for path in paths:
+            note(lambda path=path: path)  # type: ignore[misc]
+        return [path.read_bytes() if path.is_file() else None for path in paths]
+
+    return work
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "written": lambda path: path.write_bytes(b"longer than before"),
+    "gone": lambda path: path.unlink(),
+    "of another mode": lambda path: path.chmod(0o600),
+    "a link": lambda path: (path.rename(path.with_name("other")), path.symlink_to("other")),
+    "in an exchanged directory": lambda path: (
+        path.parent.rename(path.parent.with_name("moved")),
+        path.parent.mkdir(),
+        path.write_bytes(b"before"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_it_is_done_again_when_a_file_is_changed(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "directory/file"
+    path.parent.mkdir()
+    path.write_bytes(b"before")
+    remembered: Remembered[list[bytes | None]] = Remembered()
+    first = remembered.value("a", listing(path))
+    assert remembered.value("a", listing(path)) is first
+    CHANGES[change](path)
+    again = remembered.value("a", listing(path))
+    assert again is not first
+    assert remembered.value("a", listing(path)) is again
+
+
+def test_a_file_that_comes_to_a_place_that_was_looked_at_counts(tmp_path: Path) -> None:
+    remembered: Remembered[list[bytes | None]] = Remembered()
+    missing = tmp_path / "missing"
+    assert remembered.value("a", listing(missing)) == [None]
+    missing.write_bytes(b"there")
+    assert remembered.value("a", listing(missing)) == [b"there"]
+
+
+def test_a_change_that_its_stamp_may_not_show_is_not_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_footprints, "SETTLED_NS", 3600 * 10**9)
+    path = tmp_path / "file"
+    path.write_bytes(b"new")
+    remembered: Remembered[list[bytes | None]] = Remembered()
+    assert remembered.value("a", listing(path)) is not remembered.value("a", listing(path))
+
+
+def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    remembered: Remembered[bytes] = Remembered()
+
+    def work() -> bytes:
+        note(lambda: path)
+        found = path.read_bytes()
+        path.write_bytes(b"after that")
+        return found
+
+    assert remembered.value("a", work) == b"before"
+    assert remembered.value("a", path.read_bytes) == b"after that"
+
+
+def test_other_work_that_uses_it_has_its_footprint_too(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    inner: Remembered[list[bytes | None]] = Remembered()
+    outer: Remembered[list[bytes | None]] = Remembered()
+    for _ in range(2):  # at first the inner work is done, then it is remembered
+        outer.value(object(), lambda: inner.value("a", listing(path)))
+    first = outer.value("b", lambda: inner.value("a", listing(path)))
+    path.write_bytes(b"after that")
+    assert outer.value("b", lambda: inner.value("a", listing(path))) is not first
+
+
+def test_an_error_is_not_remembered(tmp_path: Path) -> None:
+    remembered: Remembered[list[bytes | None]] = Remembered()
+
+    def work() -> list[bytes | None]:
+        raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011 - the one above
+        remembered.value("a", work)
+    assert remembered.value("a", listing()) == []
+
+
+def test_keys_and_paths_have_limits(tmp_path: Path) -> None:
+    remembered: Remembered[list[bytes | None]] = Remembered()
+    paths = [tmp_path / str(number) for number in range(MAX_PATHS + 1)]
+    assert remembered.value("a", listing(*paths)) is not remembered.value("a", listing(*paths))
+    assert remembered.value("a", listing(*paths[1:])) is remembered.value("a", listing(*paths[1:]))
+    for key in range(MAX_KEPT + 1):
+        remembered.value(key, listing())
+    assert len(remembered._kept) <= MAX_KEPT
+
+
+def test_nobody_makes_a_path_where_no_footprint_is_kept(tmp_path: Path) -> None:
+    made: list[Path] = []
+
+    def path() -> Path:
+        made.append(tmp_path)
+        return tmp_path
+
+    note(path)
+    assert not made
+    Remembered[None]().value("a", lambda: note(path))
+    assert made == [tmp_path]
+
+
+def test_a_footprint_tells_its_paths(tmp_path: Path) -> None:
+    footprint = Footprint()
+    footprint.add(os.fspath(tmp_path))
+    assert footprint.paths == {str(tmp_path)}
