@@ -217,7 +217,7 @@ def test_the_command_line_of_the_inspector_lists_reads_and_calls(
     assert text in json.dumps(json.loads(done.stdout), separators=(",", ":"))
 
 
-FASTMCP = ("fastmcp==4.1.2", Path(__file__).parent / "fastmcp_client.py")
+FASTMCP = ("fastmcp==4.1.2", str(Path(__file__).parent / "fastmcp_client.py"))
 
 
 @pytest.mark.network
@@ -226,9 +226,9 @@ def test_the_client_of_fastmcp_reads_skills_through_the_extension(workshop: Work
     package, client = FASTMCP
     own = ("CERT", "PROXY", "INDEX", "CA_BUNDLE")
     kept = {name: text for name, text in os.environ.items() if any(part in name.upper() for part in own)}
-    run = [UV, "run", "--no-project", "--with", package, "python", client]
+    run = [str(UV), "run", "--no-project", "--with", package, "python", client]
     done = subprocess.run(
-        [*run, SCRIPTS / "rye-mcp", workshop.project],
+        [*run, str(SCRIPTS / "rye-mcp"), str(workshop.project)],
         env={**kept, **workshop.person.environment, "UV_CACHE_DIR": str(Path.home() / ".cache/uv")},
         capture_output=True,
         text=True,
