@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.caller import Caller, CallerKind
+from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from tests.inside_world import execute, program
 from tests.mcp_world import *  # noqa: F403
@@ -225,7 +225,7 @@ async def test_no_other_tool_saves_programs(tools: Workshop) -> None:
 
 @pytest.mark.parametrize(("kind", "code"), [("agent", "confirmation_required"), ("person", None)])
 async def test_no_door_runs_a_program_of_an_agent_that_nobody_agreed_to(
-    tmp_path: Path, kind: CallerKind, code: str | None
+    tmp_path: Path, kind: Literal["agent", "person"], code: str | None
 ) -> None:
     """The server asks before it runs one; whatever else runs calls of agents must not forget to."""
     world = World(tmp_path)
