@@ -86,3 +86,38 @@ FURTHER_WISHES: Final = [
     ("show the last lines of the output of my server", [f"{_PROCESS}/logs"]),
     ("where am I allowed to read and write", ["mcp/files/list_allowed_directories"]),
 ]
+
+LATER_WISHES: Final = [
+    (
+        "what takes up the space in this directory",
+        ["files/biggest", f"{_FILES}/ls", "mcp/files/list_directory_with_sizes"],
+    ),
+    ("switch to the main branch", ["mcp/git/git_checkout"]),
+    ("who worked on this project lately", [f"{_GIT}/log", "mcp/git/git_log"]),
+    ("stage all my changes", ["mcp/git/git_add"]),
+    ("what does notes.md say", [f"{_FILES}/read", "mcp/files/read_text_file", "mcp/files/read_file"]),
+    ("move report.pdf into the archive folder", [f"{_FILES}/move", "mcp/files/move_file"]),
+    ("throw the temporary files away", [f"{_FILES}/delete"]),
+    ("which files end in .csv", [f"{_FILES}/glob", "mcp/files/search_files"]),
+    ("in which file is the function parse_date defined", [f"{_FILES}/grep"]),
+    (
+        "add a line at the end of my todo list",
+        [f"{_FILES}/edit", f"{_FILES}/write", "mcp/files/edit_file", "mcp/files/write_file"],
+    ),
+    ("run the tests in the background, I will ask later how they went", [f"{_PROCESS}/spawn"]),
+    ("the server hangs, end it", [f"{_PROCESS}/kill"]),
+    ("list the programs that I started", [f"{_PROCESS}/status"]),
+    ("get the exchange rates from this JSON API", ["rye/http/fetch", "mcp/fetch/fetch"]),
+    ("what is the date today", ["mcp/time/get_current_time"]),
+    (
+        "how many hours is Tokyo ahead of London",
+        ["mcp/time/convert_time", "mcp/time/get_current_time"],
+    ),
+    ("compute something with a short Python script", ["rye/python/run", "rye/code/run"]),
+    (
+        "who do I know that works at the bank",
+        ["mcp/memory/search_nodes", "mcp/memory/open_nodes", "mcp/memory/read_graph"],
+    ),
+    ("add two numbers", ["mcp/everything/get-sum"]),
+    ("keep this program so that I can use it again", ["rye/code/save"]),
+]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from lilux._dataclasses import dataclass
 
-__all__ = ["Bind", "Enforced", "Facts", "Hosts", "Limits", "Policy", "Ports", "Tier"]
+__all__ = ["Bind", "Enforced", "Facts", "Groups", "Hosts", "Limits", "Policy", "Ports", "Tier"]
 
 Tier = Literal["none", "walls", "cell"]
 """How much stands between a tool and the machine: nothing, Landlock and seccomp, or namespaces too."""
@@ -129,12 +129,21 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """Where control groups can be made for runs, and which of the limits they enforce."""
+
+    directory: str
+    limits: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What this machine can enforce, found by making a whole cell.
 
     `landlock` is the version of its interface, 0 without it. `cell` says how cells are made, None that they
     cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows. With a `broker` hosts
-    are told apart in walls too; without, `no_broker` says why.
+    are told apart in walls too; without, `no_broker` says why. `groups` are the control groups that limit all
+    processes of a run together; without, `no_groups` says why.
     """
 
     landlock: int
@@ -144,6 +153,8 @@ class Facts:
     proc: Literal["private", "shared"]
     broker: bool
     no_broker: str | None
+    groups: Groups | None = None
+    no_groups: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal};
 use crate::broker::Broker;
 use crate::cell::Cell;
 use crate::command::Command;
-use crate::confine::{Confinement, Namespaces, Plan};
+use crate::confine::{Confinement, Group, Namespaces, Plan};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{Mailbox, Post};
@@ -140,9 +140,9 @@ impl Keeper {
             // A user namespace that was entered may have changed it, and the memory was shared.
             let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
         }
-        let started = started?;
+        let (started, group) = (started?, plan.take_group());
         let cell = started.init.zip(plan.lifeline).map(|(init, lifeline)| Cell::new(init, lifeline));
-        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer, mailbox })
+        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer, mailbox, group })
     }
 
     /// What was begun at the door is ended there.
@@ -164,7 +164,7 @@ impl Keeper {
         };
         let places = Places { first: &first, further: &further };
         let started = Instant::now();
-        let Beginning { leader, cell, enforced, mut observer, mailbox } =
+        let Beginning { leader, cell, enforced, mut observer, mailbox, group } =
             match self.start(order, command, places, door.as_ref()) {
                 Ok(started) => started,
                 Err(error) => return self.fail(error, door),
@@ -202,6 +202,7 @@ impl Keeper {
         let clean = end.survivors.is_empty() && !end.unfit;
         run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
+        drop(group);
         if self.zygote.take().is_some() {
             // They were made for the zygote.
             self.namespaces = None;
@@ -218,6 +219,7 @@ struct Beginning {
     enforced: Option<Enforced>,
     observer: Option<Observer>,
     mailbox: Option<Mailbox>,
+    group: Option<Group>,
 }
 
 /// Both ends of what one talks with a zygote by; it has its own where others read their call.

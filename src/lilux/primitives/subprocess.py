@@ -29,7 +29,7 @@ from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._dataclasses import dataclass
 from lilux._parking import CALL_DESCRIPTOR, NotParked, Parked, ParkSpec
-from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
+from lilux._policy import Bind, Enforced, Facts, Groups, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Fact, Failure, HostTraffic, Network, Observed, StreamCounts, Usage
@@ -47,6 +47,7 @@ __all__ = [
     "Fact",
     "Facts",
     "Failure",
+    "Groups",
     "Halves",
     "HostTraffic",
     "Hosts",

@@ -222,6 +222,7 @@ class _Search:
         self._stemmer = stemmer
         self._meaning = meaning
         self._asked = Asked.of(query.tree)
+        self._said = words_of(query.wish or "")
         self._slips = {
             word: [each for _, each in self._edits(word, query.fuzzy)] for word in self._misspelt()
         }
@@ -301,10 +302,9 @@ class _Search:
     @cached_property
     def _vector(self) -> bytes:
         """What a wish means; empty for a query with operators, and where no word is known."""
-        words = words_of(self._query.wish or "")
-        if self._meaning is None or QUESTION_WORDS.issuperset(words):
+        if self._meaning is None or QUESTION_WORDS.issuperset(self._said):
             return b""
-        return self._meaning.of_text(self._query.wish or "", words)
+        return self._meaning.of_text(self._query.wish or "", self._said)
 
     @cached_property
     def _candidates(self) -> list[_Candidate]:
@@ -317,7 +317,7 @@ class _Search:
         for index in self._indexes:
             entries = index.ask(lambda engine: engine.candidates(self._wanted, words, CANDIDATES))
             found += self._compared(index, entries)
-            if self._vector and len(self._asked.words) >= LEAST_WORDS:  # a single word is looked up
+            if self._vector and len(self._said) >= LEAST_WORDS:  # a single word is looked up
                 seen = {entry.key for entry in entries}
                 found += self._near_in_meaning(index, seen)
         return found

@@ -160,10 +160,13 @@ def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
     return [place for place, words in enumerate(parts) if not inside.isdisjoint(words)]
 
 
-def stems_counted(stems: Iterable[str]) -> str:
-    """The stems of the words of a document, each as often as it counts."""
-    times = islice(Counter(stems).items(), MAX_WORDS)
-    return "".join([_counted(stem) * min(number, MAX_TIMES) for stem, number in times])
+def stems_counted(words: Iterable[str], stem_of: Mapping[str, str]) -> str:
+    """The stems of the words of a document, each as often as its words count."""
+    times: dict[str, int] = {}
+    for word, number in islice(Counter(words).items(), MAX_WORDS):
+        stem = stem_of[word]
+        times[stem] = times.get(stem, 0) + min(number, MAX_TIMES)
+    return "".join([_counted(stem) * number for stem, number in times.items()])
 
 
 def _counted(stem: str) -> str:

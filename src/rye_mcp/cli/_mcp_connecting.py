@@ -383,7 +383,7 @@ def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
     space = context.spaces.space(plan.space)
     fingerprint = context.keys.show(SignerKind.PERSON).fingerprint
     owner = (str(space.root), str(SignerKind.PERSON), fingerprint)
-    rights = Rights(found, item_id, owner, tuple(sorted(isolation.hide)))
+    rights = Rights(found, item_id, owner, tuple(sorted(isolation.hide)), isolation.limits)
     project = None if context.spaces.project is None else context.project
     confinement = Confinement(context.spaces, project, app.settings.state, app.settings.environment)
     return Bounds(rights, confinement, context.trust.directories)

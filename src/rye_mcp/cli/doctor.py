@@ -21,7 +21,7 @@ import typer
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import Facts, Hosts, Policy, ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import Facts, Hosts, Limits, Policy, ProcessSpec, SubprocessPrimitive
 from rye_mcp.app import INDEX_DIRECTORY, App
 from rye_mcp.cli._bare_server import BARE_PATH, Conversation, talk
 from rye_mcp.cli._client_files import CLIENTS, Surroundings, parse_object
@@ -181,11 +181,14 @@ def judge_isolation(facts: Facts, settings: Path) -> Finding:
     """The same, from what the supervisor found out; `settings` are those of the kernel."""
     from rye_mcp.executor.job.enforcement import Enforceable
 
-    everything = Policy(tier="cell", protect=("/",), mask=("/",), net=Hosts(("*",)))
+    limits = Limits(processes=1, memory=1, temp=1)
+    everything = Policy(tier="cell", protect=("/",), mask=("/",), net=Hosts(("*",)), limits=limits)
     check, can = "isolation", Enforceable.of(facts, everything)
     if can.level == "cell":
         by = "root" if facts.cell == "administrator" else "user namespaces"
         seen = "" if facts.proc == "private" else "; they see the command lines of other programs"
+        unlimited = ", ".join(each for each in can.unenforced if each != "cmdlines")
+        seen += f"; nothing here limits their {unlimited}: {facts.no_groups}" if unlimited else ""
         return Finding(check, "ok", f"tools that declare permissions run in cells, made by {by}{seen}")
     if can.level == "walls":
         what = f"tools run in walls, since no cell can be made: {can.reason}"

@@ -20,7 +20,7 @@ from rye_mcp.verbs.skills import CLIENTS, Added, AddRequest, AddResult, LinkRequ
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.trust.verify import Signer
+    from rye_mcp.trust.scope import Signer
 
 __all__ = ["print_explained", "skill"]
 

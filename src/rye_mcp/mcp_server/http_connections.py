@@ -1,9 +1,9 @@
 """The socket of the server over HTTP, its connections, and how it ends.
 
 A connection is closed if its head comes too slowly, if its client reads nothing for `READ_LIMIT_S`, or to
-make room: first the oldest of a client's connections that no request was let through of, then the one that
-has been silent for longest without a request under way. All of loopback is one client. SIGTERM and SIGINT
-drain.
+make room: a stranger (no request of it was let through) where there are many of them, else the connection
+that has been silent for longest without a request under way. All of loopback is one client. SIGTERM and
+SIGINT drain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ MAX_CONNECTIONS: Final = 512
 """How many connections there may be at once; never more than half of what this process may open."""
 
 MAX_STRANGERS: Final = 64
-"""How many connections one client may have that no request was let through of."""
+"""How many connections one client may have that no request was let through of.
+
+As many of all clients are left alone where there are too many connections, or an eighth of all if that is
+less: a newcomer needs time for its head.
+"""
 
 STRANGER_GRACE_S: Final = 1.0
 """How long a stranger is not closed for the next one of its client: many clients may come at once."""
@@ -158,6 +162,7 @@ class _Server(uvicorn.Server):
 class _Connection(H11Protocol):
     """One connection, whose client has to say what it wants in time."""
 
+    is_dropped = False
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None
 
@@ -172,16 +177,23 @@ class _Connection(H11Protocol):
             self._wait_for_head()
 
     def _make_room(self) -> None:
-        """Close the oldest stranger of this client, or of all, where there are too many; else an idle one."""
-        others = [each for each in self.connections if isinstance(each, _Connection) and each is not self]
+        """Close a connection where there are too many, or where this client has too many strangers."""
+        others = [
+            each
+            for each in self.connections
+            if isinstance(each, _Connection) and each is not self and not each.is_dropped
+        ]
         strangers = _strangers_in(others)
         ours = strangers.get(one_client(self.client), [])
-        if len(self.connections) > connection_limit():
-            idle = min(filter(_is_idle, others), key=lambda each: each.heard_at, default=self)
-            first = _largest_crowd(strangers)
-            _oldest(first or [idle]).transport.abort()
+        if len(others) >= connection_limit():
+            (_to_close(others, strangers) or self).drop()
         elif len(ours) >= MAX_STRANGERS and self.began - _oldest(ours).began > STRANGER_GRACE_S:
-            _oldest(ours).transport.abort()
+            _oldest(ours).drop()
+
+    def drop(self) -> None:
+        """Close it, and do not wait for its client to read what is left."""
+        self.is_dropped = True
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read on; a client in the middle of a head has only so much time for it."""
@@ -199,7 +211,7 @@ class _Connection(H11Protocol):
         if not self._is_asked() or self.cycle.more_body:
             return
         if len(ahead) > MAX_HEAD_BYTES:
-            self.transport.abort()
+            self.drop()
         elif not self.transport.is_closing():
             self.flow.resume_reading()
 
@@ -224,9 +236,9 @@ class _Connection(H11Protocol):
         cycle = getattr(self, "cycle", None)  # which is None before the first one
         return cycle is not None and not cycle.response_complete
 
-    def is_receiving(self) -> bool:
-        """Whether no whole request is here that is not answered yet."""
-        return not self._is_asked() or self.cycle.more_body
+    def is_idle(self) -> bool:
+        """Whether no whole request is under way here, or only one that was told to end."""
+        return not self._is_asked() or self.cycle.more_body or self.standing.is_leaving
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_LIMIT_S, self._give_up)
@@ -249,31 +261,44 @@ class _Connection(H11Protocol):
         if self.transport.get_write_buffer_size() < left:
             self._wait_for_reader()
         else:
-            self.transport.abort()
+            self.drop()
 
     def _give_up(self) -> None:
         self._head_timer = None
         if not self._is_asked():
-            self.transport.abort()
+            self.drop()
 
 
 def _strangers_in(connections: Iterable[_Connection]) -> dict[str, list[_Connection]]:
     """The connections that no request was let through of, by client."""
     strangers: dict[str, list[_Connection]] = {}
     for each in connections:
-        if not each.standing.is_known and not each.transport.is_closing():
+        if not each.standing.is_known:
             strangers.setdefault(one_client(each.client), []).append(each)
     return strangers
+
+
+def _to_close(
+    connections: Sequence[_Connection], strangers: Mapping[str, list[_Connection]]
+) -> _Connection | None:
+    """The one that makes room for another; None where a request is under way on each.
+
+    Few strangers stay: one of them may be a client whose first head is on its way. A connection that closes,
+    but whose client has not read everything yet, counts as idle.
+    """
+    crowd = _largest_crowd(strangers)
+    if sum(map(len, strangers.values())) > min(MAX_STRANGERS, connection_limit() // 8):
+        return _oldest(crowd)
+    idle = [each for each in connections if each.standing.is_known and each.is_idle()]
+    if idle:
+        return min(idle, key=lambda each: each.heard_at)
+    return _oldest(crowd) if crowd else None
 
 
 def _largest_crowd(strangers: Mapping[str, list[_Connection]]) -> list[_Connection]:
     """The connections of the client that has most of them, or of all that have as many."""
     most = max(map(len, strangers.values()), default=0)
     return [each for crowd in strangers.values() if len(crowd) == most for each in crowd]
-
-
-def _is_idle(connection: _Connection) -> bool:
-    return connection.is_receiving() and not connection.transport.is_closing()
 
 
 def _oldest(connections: Sequence[_Connection]) -> _Connection:

@@ -88,9 +88,19 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(slots=True)
 class Standing:
-    """The standing of a connection: whether one of its requests was let through."""
+    """The standing of a connection: the last exchange on it, once a request was let through."""
 
-    is_known: bool = False
+    exchange: Exchange | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether one of its requests was let through."""
+        return self.exchange is not None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether that exchange is over, or was told to end."""
+        return self.exchange is not None and self.exchange.is_over
 
 
 class Gate:
@@ -123,9 +133,9 @@ class Gate:
         if refusal is not None:
             await _refuse(refusal, incoming, send)
             return
-        _let_in(scope)
         is_stream, client = scope["method"] != "POST", one_client(scope["client"])
         exchange = Exchange(client, session_in(scope), is_stream)
+        _let_in(scope, exchange)
         self._traffic.begin(exchange)
         try:
             await self._serve(exchange, scope, incoming, send)
@@ -279,14 +289,14 @@ def _refusal_of_head(scope: Scope) -> Response | None:
     return refused(431, f"expected a head of at most {MAX_HEAD_BYTES} bytes, found a longer one")
 
 
-def _let_in(scope: Scope) -> None:
+def _let_in(scope: Scope, exchange: Exchange) -> None:
     """Know the connection from now on. Media types are written in any case, and the SDK compares them.
 
     No event is kept, so a stream that is asked to go on after one begins again: the SDK would fail.
     """
     standing = scope.get("state", {}).get(STANDING_KEY)
     if standing is not None:
-        standing.is_known = True
+        standing.exchange = exchange
     scope["headers"] = [
         (name, value.lower() if name in _MEDIA_TYPES else value)
         for name, value in scope["headers"]

@@ -1,18 +1,20 @@
 """The user's policy for all tools: isolation, and rules on arguments. A project may only tighten it.
 
-isolation: {minimum: walls, undeclared: confine, hide: [~/clients]}
+isolation: {minimum: walls, undeclared: confine, hide: [~/clients], limits: {processes: 500, memory: 4GiB}}
 rules: [{tool: rye/bash/bash, where: {command: "git push*"}, action: ask}]
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import IntEnum
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
+from lilux._policy import Limits
 from rye_mcp.errors import kind
 from rye_mcp.permissions._grants import covers_items, is_below, problem_of_item_pattern, problem_of_path_text
 from rye_mcp.permissions._reading import REQUIREMENTS, read_permissions, read_set, read_word
@@ -56,6 +58,8 @@ class Isolation:
     """The most that a tool may do that an agent signed."""
     hide: frozenset[str] = frozenset()
     """Places that no confined tool sees, whatever it declares."""
+    limits: Limits = Limits()
+    """The most that a run of a confined tool uses: of processes, memory, room for its temporary files."""
     lift: frozenset[str] = frozenset()
     """Tools, but none that an agent signed, that run unconfined although they declare less."""
 
@@ -159,7 +163,35 @@ def _tightened(base: Isolation, said: Mapping[str, Any]) -> Isolation:
         undeclared=max(base.undeclared, said.get("undeclared", base.undeclared)),
         agent=base.agent.meet(said.get("agent", base.agent)),
         hide=base.hide | said.get("hide", frozenset()),
+        limits=_least(base.limits, said.get("limits", base.limits)),
     )
+
+
+def _least(one: Limits, other: Limits) -> Limits:
+    both = {name: (getattr(one, name), getattr(other, name)) for name in _LIMITS}
+    said = {name: [each for each in pair if each is not None] for name, pair in both.items()}
+    return Limits(**{name: min(found) for name, found in said.items() if found})
+
+
+def _limits(value: Any, name: str, problems: list[str]) -> Limits:
+    if not isinstance(value, dict) or not value.keys() <= _LIMITS.keys():
+        found = ", ".join(map(str, value))[:80] if isinstance(value, dict) else kind(value)
+        problems.append(f"{name}: expected a mapping with {', '.join(_LIMITS)}, found {found}")
+        return Limits()
+    read = {each: _LIMITS[each](said) for each, said in value.items()}
+    for each in (each for each, limit in read.items() if limit is None):
+        expected = "1 to 1000000" if each == "processes" else "an amount such as 4GiB, at least 1MiB"
+        problems.append(f"{name}.{each}: expected {expected}, found {ascii(value[each])[:80]}")
+    return Limits(**{each: limit for each, limit in read.items() if limit is not None})
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 1 <= value <= _MAX_PROCESSES else None
+
+
+def _amount(value: Any) -> int | None:
+    found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else int(found[1]) << _UNITS[found[2]]
 
 
 def _agent(value: Any, name: str, problems: list[str]) -> Permissions:
@@ -170,12 +202,21 @@ def _agent(value: Any, name: str, problems: list[str]) -> Permissions:
     return _AGENTS if found or ceiling.unconfined else ceiling
 
 
+_MAX_PROCESSES: Final = 1_000_000
+_UNITS: Final = {"MiB": 20, "GiB": 30, "TiB": 40}
+_AMOUNT: Final = re.compile("([1-9][0-9]{0,5})(MiB|GiB|TiB)")
+_LIMITS: Final[Mapping[str, Callable[[Any], int | None]]] = {
+    "processes": _count,
+    "memory": _amount,
+    "temp": _amount,
+}
 _Reader = Callable[[Any, str, list[str]], Any]
 _READERS: Final[Mapping[str, _Reader]] = {
     "minimum": read_word(REQUIREMENTS),
     "undeclared": read_word({each.name.lower(): each for each in Undeclared}),
     "agent": _agent,
     "hide": read_set(problem_of_path_text),
+    "limits": _limits,
     "lift": read_set(problem_of_item_pattern),
 }
 _ACTION: Final = read_word({each.name.lower(): each for each in reversed(Action)})

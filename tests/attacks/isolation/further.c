@@ -80,6 +80,39 @@ static int snapshots(unsigned long command) {
     strcpy(arguments + 8, "snapshot");
     return place < 0 ? errno : kernel_answers(OR(syscall(SYS_ioctl, place, command, arguments)), ENOTTY);
 }
+static int asks_reader(const char *name, unsigned long command) {
+    uint32_t arguments[1024] = {1, 1, 4096};
+    strcpy((char *)arguments + 8, "made");
+    int file = open(at(name), O_RDONLY);
+    int found = file < 0 ? errno : OR(ioctl(file, command, arguments));
+    return found == EOPNOTSUPP ? 0 : kernel_answers(found, ENOTTY);
+}
+WAY(new_volume) { return asks_reader("readable", 0x5000940e); }
+WAY(new_volume_2) { return asks_reader("readable", 0x50009418); }
+WAY(removes_volume) { return asks_reader("readable", 0x5000940f); }
+WAY(removes_volume_2) { return asks_reader("readable", 0x5000943f); }
+WAY(verity) { return asks_reader("readable/file", 0x40806685); }
+WAY(encryption) { return asks_reader("readable", 0x800c6613); }
+
+/* A program that cores are piped to is not started for a limit of 1, but for 0. */
+static int core_limit_is(rlim_t wanted) {
+    struct rlimit now;
+    return getrlimit(RLIMIT_CORE, &now) ? errno : now.rlim_cur == wanted ? 0 : EPERM;
+}
+WAY(core_limit) {
+    struct rlimit none = {0, 1};
+    return setrlimit(RLIMIT_CORE, &none) ? errno : core_limit_is(0);
+}
+WAY(core_limit_by_old_call) {
+    struct rlimit none = {0, 1};
+    return syscall(SYS_setrlimit, RLIMIT_CORE, &none) ? errno : core_limit_is(0);
+}
+WAY(core_limit_far_away) {
+    struct rlimit *none = mmap((void *)0x100000000, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (none == MAP_FAILED) return errno;
+    *none = (struct rlimit){0, 1};
+    return syscall(SYS_prlimit64, 0, RLIMIT_CORE, none, NULL) ? errno : core_limit_is(0);
+}
 WAY(snapshot) { return snapshots(0x50009401); }
 WAY(snapshot_2) { return snapshots(0x50009417); }
 WAY(snapshot_with_high_bits) { return snapshots(0x100000000 | 0x50009401); }
@@ -153,4 +186,9 @@ WAY(control_groups) { return opens("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY); }
     {"clone network", clones_network, NULL}, {"unmount", unmounts, NULL}, {"mount_setattr", changes_mount, NULL},     \
     {"fspick", picks_fs, NULL}, {"request_key", requests_key, NULL}, {"kernel log", kernel_log, NULL},                \
     {"/dev/kmsg (root)", kernel_messages, NULL}, {"settings of the network (root)", network_settings, NULL},          \
+    {"btrfs volume", new_volume, NULL}, {"btrfs volume, second form", new_volume_2, NULL},                            \
+    {"remove a btrfs volume", removes_volume, NULL}, {"remove a btrfs volume, second form", removes_volume_2, NULL},  \
+    {"verity of what is read", verity, NULL}, {"encryption of what is read", encryption, NULL},                       \
+    {"limit of cores", core_limit, NULL}, {"limit of cores by the old call", core_limit_by_old_call, NULL},           \
+    {"limit of cores from far away", core_limit_far_away, NULL},                                                      \
     {"control groups", control_groups, NULL}

@@ -61,6 +61,13 @@ UP_TO_THE_MACHINE = frozenset(
         "set-uid by openat2",
         "another protocol above TCP",
         "source route",
+        "btrfs volume",
+        "btrfs volume, second form",
+        "remove a btrfs volume",
+        "remove a btrfs volume, second form",
+        "verity of what is read",
+        "encryption of what is read",
+        "limit of cores from far away",
     ]
 )
 """Closed by some machines for everybody, or by the container that the tests run in."""
@@ -133,6 +140,7 @@ LAYERS: list[tuple[str, str, Sequence[str]]] = [
     ("seccomp", "cell none", ["leave a set-uid program", "create a set-uid program", "set-uid by openat2"]),
     ("seccomp", "cell none", ["lease on what is read", "btrfs snapshot", "btrfs snapshot, high bits set"]),
     ("seccomp", "cell none", ["other families of sockets", "other netlinks"]),
+    ("seccomp", "cell none", ["limit of cores", "limit of cores by the old call"]),
     ("landlock", "walls none", ["write what is read", "reopen what is read", "FIFO in what is read"]),
     ("cell-network", "cell none", ["TCP to 127.0.0.1"]),
     ("cell-processes", "cell none", ["cmdline of another process"]),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::group::Groups;
 use super::landlock::Abi;
 use crate::policy::{Proc, Tier};
 
@@ -31,6 +32,12 @@ pub struct Facts {
     /// Why they are not.
     #[serde(default)]
     pub no_broker: Option<String>,
+    /// Where the processes of a run are limited together.
+    #[serde(default)]
+    pub groups: Option<Groups>,
+    /// Why they are not.
+    #[serde(default)]
+    pub no_groups: Option<String>,
 }
 
 impl Facts {
@@ -72,6 +79,8 @@ mod tests {
             proc: Proc::Private,
             broker: false,
             no_broker: None,
+            groups: None,
+            no_groups: None,
         }
     }
 

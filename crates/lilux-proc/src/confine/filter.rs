@@ -13,12 +13,23 @@ pub enum Verdict {
     Errno(i32),
 }
 
-/// A look at the low 32 bits of one argument; the kernel takes no more of those that are looked at.
+/// A look at 32 bits of one argument: the low ones, unless the kernel takes all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Test {
     pub argument: u8,
+    pub is_high: bool,
     pub mask: u32,
     pub is: Is,
+}
+
+impl Test {
+    pub const fn low(argument: u8, mask: u32, is: Is) -> Self {
+        Self { argument, is_high: false, mask, is }
+    }
+
+    pub const fn high(argument: u8, mask: u32, is: Is) -> Self {
+        Self { is_high: true, ..Self::low(argument, mask, is) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +202,10 @@ fn emit_rule(rule: &Rule, program: &mut Vec<Instruction>) {
     for (tests, verdict) in &rule.cases {
         let mut code = Vec::new();
         for test in tests {
-            code.push(plain(LOAD, OFFSET_OF_ARGUMENTS + 8 * u32::from(test.argument)));
+            code.push(plain(
+                LOAD,
+                OFFSET_OF_ARGUMENTS + 8 * u32::from(test.argument) + 4 * u32::from(test.is_high),
+            ));
             if test.mask != u32::MAX {
                 code.push(plain(AND, test.mask));
             }
@@ -220,7 +234,10 @@ pub fn interpret(program: &[Instruction], arch: u32, number: u32, arguments: [u6
     let load = |offset: u32| match offset {
         OFFSET_OF_NUMBER => number,
         OFFSET_OF_ARCH => arch,
-        _ => arguments[((offset - OFFSET_OF_ARGUMENTS) / 8) as usize] as u32,
+        _ => {
+            let bit = (offset - OFFSET_OF_ARGUMENTS) * 8;
+            (arguments[(bit / 64) as usize] >> (bit % 64)) as u32
+        }
     };
     let (mut at, mut accumulator) = (0, 0);
     loop {
@@ -251,14 +268,8 @@ mod tests {
         let deny = Rule::always(Verdict::Errno(libc::EPERM));
         let both = Rule {
             cases: vec![
-                (
-                    vec![
-                        Test { argument: 0, mask: u32::MAX, is: Is::Equal(2) },
-                        Test { argument: 1, mask: 0xf, is: Is::Equal(1) },
-                    ],
-                    Verdict::Allow,
-                ),
-                (vec![Test { argument: 2, mask: 0x600, is: Is::NotZero }], Verdict::Errno(libc::ENOSYS)),
+                (vec![Test::low(0, u32::MAX, Is::Equal(2)), Test::low(1, 0xf, Is::Equal(1))], Verdict::Allow),
+                (vec![Test::low(2, 0x600, Is::NotZero)], Verdict::Errno(libc::ENOSYS)),
             ],
             otherwise: Verdict::Errno(libc::EACCES),
         };
@@ -319,7 +330,7 @@ mod tests {
     #[test]
     fn far_jumps_lead_where_near_ones_do() {
         let deny = |number: u32| Rule {
-            cases: vec![(vec![Test { argument: 0, mask: 0xff, is: Is::Equal(number) }], Verdict::Allow)],
+            cases: vec![(vec![Test::low(0, 0xff, Is::Equal(number))], Verdict::Allow)],
             otherwise: Verdict::Errno(libc::EPERM),
         };
         let rules = (0..400).map(|number| (2 * number, deny(number & 0xff))).collect();

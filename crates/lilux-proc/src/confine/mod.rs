@@ -11,6 +11,7 @@ mod cell;
 mod draft;
 pub mod facts;
 mod filter;
+mod group;
 mod hidden;
 mod holder;
 mod init;
@@ -30,6 +31,7 @@ pub use facts::Facts;
 pub use filter::{Instruction, Is, Rule, Table, Test, Verdict, compile};
 #[cfg(test)]
 pub use filter::{OWN_ARCH, interpret};
+pub use group::Group;
 pub use holder::Namespaces;
 pub use places::{DEVICES as COMMON_DEVICES, SYSTEM};
 pub use plan::Plan;

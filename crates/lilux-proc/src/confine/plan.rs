@@ -10,6 +10,7 @@ use super::Confinement;
 use super::capabilities::Capabilities;
 use super::cell::Cell;
 use super::draft::Draft;
+use super::group::{Group, Groups};
 use super::holder::{Namespaces, Users};
 use super::seal::{Filter, Seal};
 use super::ways_in::{self, Entries, WaysIn};
@@ -35,7 +36,7 @@ pub struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// For a run without a policy.
     pub fn unconfined(limits: Limits) -> Self {
-        let seal = Seal { limits, resources: Vec::new(), confinement: None, post: None };
+        let seal = Seal { limits, resources: Vec::new(), group: None, confinement: None, post: None };
         Self { seal, cell: None, lifeline: None, enforced: None }
     }
 
@@ -61,8 +62,14 @@ impl<'a> Plan<'a> {
             }
         };
         let counted = cell.as_ref().map(|(_, namespaces)| namespaces.user.is_some() && !getuid().is_root());
-        let resources = resources(&confinement.policy, counted, &mut enforced);
-        let seal = Seal { limits, resources, confinement: walls, post: None };
+        let groups = confinement.facts.groups.as_ref();
+        let resources = resources(&confinement.policy, counted, groups, &mut enforced);
+        let together = together(&confinement.policy, groups);
+        // What is forked from a zygote is in the group of that one.
+        let group = groups.filter(|_| role != Role::Forked && !together.is_empty());
+        let group = group.map(|groups| Group::make(&groups.directory, &together)).transpose();
+        let group = group.map_err(|errno| SpawnError::resources("group", errno))?;
+        let seal = Seal { limits, resources, group, confinement: walls, post: None };
         let mut plan = Self { seal, cell: None, lifeline: None, enforced: Some(enforced) };
         if let Some((parts, namespaces)) = cell {
             let piped =
@@ -83,6 +90,11 @@ impl<'a> Plan<'a> {
             Some(Filter::Telling(_, mailbox)) => mailbox.take(),
             _ => None,
         }
+    }
+
+    /// What has to be kept until nobody of the run is left.
+    pub fn take_group(&mut self) -> Option<Group> {
+        self.seal.group.take()
     }
 
     /// Makes a cell for a process that enters it by itself: process 1, and the ways in.
@@ -133,7 +145,7 @@ impl Restriction for Plan<'_> {
         self.cell.as_ref().map_or(Ok(()), Cell::enter)
     }
 
-    fn descriptors(&self) -> [Option<RawFd>; 2] {
+    fn descriptors(&self) -> [Option<RawFd>; 3] {
         self.seal.descriptors()
     }
 
@@ -180,7 +192,12 @@ fn namespaces_of(kept: &mut Option<Namespaces>, users: Users) -> Result<&Namespa
 }
 
 /// Limits that a process carries with itself. `counted` is for cells: whether their processes are counted by themselves.
-fn resources(policy: &Policy, counted: Option<bool>, enforced: &mut Enforced) -> Vec<(Resource, u64)> {
+fn resources(
+    policy: &Policy,
+    counted: Option<bool>,
+    groups: Option<&Groups>,
+    enforced: &mut Enforced,
+) -> Vec<(Resource, u64)> {
     let limits = &policy.limits;
     let mut resources = Vec::new();
     for (limit, name, resource, possible) in [
@@ -191,9 +208,22 @@ fn resources(policy: &Policy, counted: Option<bool>, enforced: &mut Enforced) ->
         (limits.memory, "memory", None, false),
     ] {
         let Some(limit) = limit else { continue };
+        let in_group = groups.is_some_and(|groups| groups.can_limit(name));
+        let (possible, resource) = (possible || in_group, resource.filter(|_| !in_group));
         let said = if possible { &mut enforced.limits } else { &mut enforced.unenforced };
         said.push(name.to_owned());
         resources.extend(resource.filter(|_| possible).map(|resource| (resource, limit)));
     }
     resources
+}
+
+/// Limits of all processes of a run together.
+fn together(policy: &Policy, groups: Option<&Groups>) -> Vec<(&'static str, u64)> {
+    let limits = [("processes", policy.limits.processes), ("memory", policy.limits.memory)];
+    let can = |name| groups.is_some_and(|groups| groups.can_limit(name));
+    limits
+        .into_iter()
+        .filter(|(name, _)| can(name))
+        .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
+        .collect()
 }

@@ -11,6 +11,7 @@ use rustix::process::{Signal, WaitOptions, geteuid};
 
 use super::capabilities;
 use super::facts::{CellKind, Facts};
+use super::group::Groups;
 use super::landlock::Abi;
 use super::syscalls::{Shape, Sockets, table};
 use super::{Confinement, Plan, compile};
@@ -23,6 +24,8 @@ use crate::wire::Role;
 
 /// A machine on which it takes so long has something that gets in the way of cells.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+const UNTRIED: &str = "it was not tried out";
 
 impl Facts {
     /// Tries it out, in a process that nothing of is left.
@@ -39,7 +42,7 @@ impl Facts {
         let answer =
             unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
         let facts = Self { landlock: Abi::of_kernel(), seccomp: answer == 0, ..Self::default() };
-        facts.without_broker("it was not tried out")
+        Self { no_groups: Some(UNTRIED.to_owned()), ..facts.without_broker(UNTRIED) }
     }
 }
 
@@ -64,7 +67,10 @@ fn ask() -> Option<Facts> {
 }
 
 fn try_out() -> Facts {
-    let mut facts = Facts::without_trying();
+    let mut facts = match Groups::find() {
+        Ok(groups) => Facts { groups: Some(groups), no_groups: None, ..Facts::without_trying() },
+        Err(why) => Facts { no_groups: Some(why), ..Facts::without_trying() },
+    };
     if signals::block_all().is_err() || !facts.seccomp {
         facts.no_cell = Some("there are no seccomp filters here".to_owned());
         return facts;

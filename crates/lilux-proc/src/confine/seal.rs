@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::capabilities::{self, Capabilities};
 use super::filter::Instruction;
+use super::group::Group;
 use super::landlock::Ruleset;
 use crate::notify::{Mailbox, Post};
 use crate::sys::last_errno;
@@ -18,6 +19,8 @@ use crate::sys::launch::{Limits, Refused, Restriction as _};
 pub struct Seal {
     pub limits: Limits,
     pub resources: Vec<(Resource, u64)>,
+    /// What limits all of its processes together.
+    pub group: Option<Group>,
     /// Nothing in it for a run that is not confined.
     pub confinement: Option<Walls>,
     /// What tells of its calls, if somebody wants to learn from them.
@@ -59,16 +62,17 @@ impl Filter {
 }
 
 impl Seal {
-    pub fn descriptors(&self) -> [Option<RawFd>; 2] {
+    pub fn descriptors(&self) -> [Option<RawFd>; 3] {
         let ruleset = self.confinement.as_ref().and_then(|walls| walls.ruleset.as_ref());
         let filter = self.confinement.as_ref().and_then(|walls| walls.filter.as_ref());
         // A process has one listener at most.
         let post = self.post.as_ref().map(Post::descriptor).or(filter.and_then(Filter::descriptor));
-        [ruleset.map(Ruleset::raw), post]
+        [ruleset.map(Ruleset::raw), post, self.group.as_ref().map(Group::raw)]
     }
 
     pub fn apply(&self) -> Result<(), Refused> {
         self.limits.seal()?;
+        self.group.as_ref().map_or(Ok(()), Group::enter).map_err(Refused::at("group"))?;
         for (resource, most) in &self.resources {
             lower(*resource, *most).map_err(Refused::at("limit"))?;
         }

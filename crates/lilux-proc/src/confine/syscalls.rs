@@ -20,8 +20,27 @@ const CLONE_NEW: u32 = (libc::CLONE_NEWNS
 /// Of a socket's type, without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
 const TYPE: u32 = 0xf;
 const TIOCLINUX: u32 = 0x541c;
-/// Input for a terminal; and, before Linux 6.8, all of a volume as a snapshot in one directory of it.
-const IOCTLS: &[u32] = &[libc::TIOCSTI as u32, TIOCLINUX, BTRFS_SNAPSHOT, BTRFS_SNAPSHOT_2];
+/// Input for a terminal; all of a volume as a snapshot in one directory of it, before Linux 6.8; and what changes files and
+/// directories that have been opened for reading, which no other call does.
+const IOCTLS: &[u32] = &[
+    libc::TIOCSTI as u32,
+    TIOCLINUX,
+    BTRFS_SNAPSHOT,
+    BTRFS_SNAPSHOT_2,
+    BTRFS_MAKE_VOLUME,
+    BTRFS_MAKE_VOLUME_2,
+    BTRFS_REMOVE_VOLUME,
+    BTRFS_REMOVE_VOLUME_2,
+    ENABLE_VERITY,
+    SET_ENCRYPTION,
+];
+const BTRFS_MAKE_VOLUME: u32 = 0x5000_940e;
+const BTRFS_MAKE_VOLUME_2: u32 = 0x5000_9418;
+const BTRFS_REMOVE_VOLUME: u32 = 0x5000_940f;
+const BTRFS_REMOVE_VOLUME_2: u32 = 0x5000_943f;
+/// Nobody can write the file any more.
+const ENABLE_VERITY: u32 = 0x4080_6685;
+const SET_ENCRYPTION: u32 = 0x800c_6613;
 const BTRFS_SNAPSHOT: u32 = 0x5000_9401;
 const BTRFS_SNAPSHOT_2: u32 = 0x5000_9417;
 /// Something else than TCP for what was a TCP socket.
@@ -162,6 +181,7 @@ pub fn table(shape: Shape) -> Table {
     if shape.sockets == Sockets::Brokered {
         rules.insert(libc::SYS_connect as u32, Rule::always(Verdict::Tell));
     }
+    rules.extend(core_limit(shape));
     if !shape.cell {
         rules.extend(own_only());
     }
@@ -181,11 +201,11 @@ pub fn table(shape: Shape) -> Table {
 }
 
 fn equal(argument: u8, value: u32) -> Test {
-    Test { argument, mask: u32::MAX, is: Is::Equal(value) }
+    Test::low(argument, u32::MAX, Is::Equal(value))
 }
 
 fn not_zero(argument: u8, mask: u32) -> Test {
-    Test { argument, mask, is: Is::NotZero }
+    Test::low(argument, mask, Is::NotZero)
 }
 
 fn denied_if(verdict: Verdict, cases: Vec<Vec<Test>>) -> Rule {
@@ -196,7 +216,6 @@ fn denied_if(verdict: Verdict, cases: Vec<Vec<Test>>) -> Rule {
 fn own_only() -> Vec<(u32, Rule)> {
     let only = |cases: Vec<Vec<Test>>| Rule { otherwise: EPERM, ..allowed_if(cases) };
     let first = [
-        libc::SYS_prlimit64,
         libc::SYS_sched_setaffinity,
         libc::SYS_sched_setattr,
         libc::SYS_sched_setparam,
@@ -208,6 +227,23 @@ fn own_only() -> Vec<(u32, Rule)> {
     let (priority, io) = (only(vec![process(0), process(1)]), only(vec![process(1), process(2)]));
     rules.extend([(libc::SYS_setpriority, priority), (libc::SYS_ioprio_set, io)]);
     rules.into_iter().map(|(call, rule)| (call as u32, rule)).collect()
+}
+
+/// With the limit that a run begins with, no program that cores are piped to is started, outside, as root. Programs set it to 0 to be
+/// on the safe side, which would start it, and some end if they may not: they are told that it is done.
+fn core_limit(shape: Shape) -> Vec<(u32, Rule)> {
+    let of_core = |argument| equal(argument, libc::RLIMIT_CORE);
+    let done = |tests| (tests, Verdict::Errno(0));
+    let given = [Test::low(2, u32::MAX, Is::NotZero), Test::high(2, u32::MAX, Is::NotZero)];
+    // In walls only to itself, as below.
+    let own = || (!shape.cell).then(|| equal(0, 0)).into_iter();
+    let mut cases: Vec<_> = given.map(|given| done(own().chain([of_core(1), given]).collect())).into();
+    cases.push((own().collect(), Verdict::Allow));
+    let otherwise = EPERM;
+    let mut rules = vec![(libc::SYS_prlimit64 as u32, Rule { cases, otherwise })];
+    let plain = Rule { cases: vec![done(vec![of_core(0)])], otherwise: Verdict::Allow };
+    rules.push((libc::SYS_setrlimit as u32, plain));
+    rules
 }
 
 fn allowed_if(cases: Vec<Vec<Test>>) -> Rule {
@@ -247,7 +283,7 @@ fn sockets(shape: Shape) -> Rule {
 }
 
 fn of(family: i32, kind: i32, protocol: i32) -> Vec<Test> {
-    let kind = Test { argument: 1, mask: TYPE, is: Is::Equal(kind as u32) };
+    let kind = Test::low(1, TYPE, Is::Equal(kind as u32));
     vec![equal(0, family as u32), kind, equal(2, protocol as u32)]
 }
 
@@ -258,7 +294,7 @@ fn pairs(shape: Shape) -> Rule {
         return allowed_if(vec![vec![unix]]);
     }
     let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
-    let kinds = kinds.map(|kind| Test { argument: 1, mask: TYPE, is: Is::Equal(kind as u32) });
+    let kinds = kinds.map(|kind| Test::low(1, TYPE, Is::Equal(kind as u32)));
     allowed_if(kinds.map(|kind| vec![unix, kind]).to_vec())
 }
 

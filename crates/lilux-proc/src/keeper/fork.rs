@@ -32,7 +32,7 @@ impl Keeper {
                 return Err(Gone);
             }
         };
-        let Beginning { leader, cell, enforced, observer, mailbox: _ } = beginning;
+        let Beginning { leader, cell, enforced, observer, .. } = beginning;
         passed.truncate(passed.len().saturating_sub(order.descriptors.len()));
         let outputs = passed.split_off(1);
         let memory_kb = self.zygote.as_ref().and_then(super::Zygote::memory_kb);
@@ -76,7 +76,14 @@ impl Keeper {
             let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
             let enforced = zygote.enforced.clone();
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
-            return Ok(Beginning { leader, cell: None, enforced, observer: None, mailbox: None });
+            return Ok(Beginning {
+                leader,
+                cell: None,
+                enforced,
+                observer: None,
+                mailbox: None,
+                group: None,
+            });
         };
         let mut plan = Plan::make(confinement, self.limits, &mut self.namespaces, door, order.role)?;
         let founded = plan.found();
@@ -100,7 +107,7 @@ impl Keeper {
             }
         };
         let cell = plan.lifeline.take().map(|lifeline| Cell::new(init, lifeline));
-        Ok(Beginning { leader, cell, enforced: plan.enforced, observer: None, mailbox: None })
+        Ok(Beginning { leader, cell, enforced: plan.enforced, observer: None, mailbox: None, group: None })
     }
 }
 

@@ -98,7 +98,7 @@ pub fn table() -> Table {
 }
 
 fn test(argument: u8, is: Is) -> Test {
-    Test { argument, mask: u32::MAX, is }
+    Test::low(argument, u32::MAX, is)
 }
 
 /// What came of looking at a call.

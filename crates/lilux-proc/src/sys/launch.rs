@@ -104,8 +104,8 @@ pub trait Restriction {
     }
 
     /// What `seal` still needs, above the fixed places; they close by themselves at `execve`.
-    fn descriptors(&self) -> [Option<RawFd>; 2] {
-        [None; 2]
+    fn descriptors(&self) -> [Option<RawFd>; 3] {
+        [None; 3]
     }
 
     /// After it, and last of all: what restricts the tool must not keep it from where it begins.
@@ -426,7 +426,7 @@ fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     Err(LaunchError::at(Stage::Execute)(execute(program)))
 }
 
-fn place_descriptors(places: Places<'_>, mut kept: [Option<RawFd>; 2]) -> Result<(), Errno> {
+fn place_descriptors(places: Places<'_>, mut kept: [Option<RawFd>; 3]) -> Result<(), Errno> {
     let first = places.first.iter().enumerate().map(|(place, descriptor)| (place as RawFd, *descriptor));
     for (place, descriptor) in first.chain(places.further.iter().copied()) {
         // SAFETY: the child's table of descriptors is its own copy.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
-from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
+from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
 from rye_mcp.executor.job.planted import Missing
@@ -74,6 +74,7 @@ class Rights:
     item_id: str
     owner: tuple[str, ...]
     hide: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
     by_agent: bool = False
     """Whether an agent signed it."""
 
@@ -82,9 +83,9 @@ class Rights:
         """Those of a decided call."""
         root = decision.verified.root
         owner = (str(root.file.space.root), str(root.signer.kind), str(root.signer.fingerprint))
-        hide = tuple(sorted(decision.isolation.hide))
+        hide, limits = tuple(sorted(decision.isolation.hide)), decision.isolation.limits
         by_agent = root.signer.kind is SignerKind.AGENT
-        return cls(decision.permissions, decision.chain.root.item_id, owner, hide, by_agent)
+        return cls(decision.permissions, decision.chain.root.item_id, owner, hide, limits, by_agent)
 
 
 class Confinement:
@@ -149,6 +150,7 @@ class Confinement:
             has_cells=scratch is None,
             kept=self._kept(rights),
             hidden=hidden,
+            limits=rights.limits,
         )
         facts = self._with_uses(
             known, permissions, Found() if repository is None else find(repository, around)
@@ -172,10 +174,13 @@ class Confinement:
         hidden: tuple[str, ...],
     ) -> tuple[str, ...]:
         """Return the parts of the run outside of the system: its programs, and what else it needs."""
-        others = (os.path.realpath(each) for each in also if each is not None)
-        found = {each for each in others if self._is_open(each, hidden)}
+        found = {os.path.realpath(each) for each in also if each is not None}
         found.update(self._programs(command, interpreters, rights, hidden))
-        return tuple(sorted(each for each in found if not _is_in(each, _SYSTEM)))
+        outside = [each for each in found if not _is_in(each, _SYSTEM)]
+        if not outside:
+            return ()
+        closed = (*hidden, *(_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS)))
+        return tuple(sorted(each for each in outside if self._is_open(each, hidden, closed)))
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
         """Add the places that `uses` opens or protects."""
@@ -243,17 +248,15 @@ class Confinement:
         for each in dict.fromkeys((command, *interpreters)):
             is_known = each in interpreters or not rights.by_agent or self._is_on_path(each)
             if each.startswith("/") and is_known:
-                parts = _parts_of(each, os.path.realpath(each), never)
-                yield from (part for part in parts if self._is_open(part, hidden))
+                yield from _parts_of(each, os.path.realpath(each), never)
 
     def _is_on_path(self, program: str) -> bool:
         entries = self._environment.get("PATH", os.defpath).split(os.pathsep)
         places = {os.path.realpath(each) for each in entries if each.startswith("/")}
         return program.rpartition("/")[0] in places
 
-    def _is_open(self, path: str, hidden: tuple[str, ...]) -> bool:
+    def _is_open(self, path: str, hidden: tuple[str, ...], closed: tuple[str, ...]) -> bool:
         """Whether a part of a run may be seen: no tool is kept from it, or from anything in it."""
-        closed = (*hidden, *(_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS)))
         return not _is_in(path, closed) and not _holds_any(path, (self._home, *hidden))
 
     def _kept(self, rights: Rights) -> str | None:
@@ -348,10 +351,9 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
 def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
     """Yield masked paths; of a link, what it leads to, unless that is nothing or all that a tool sees."""
     for path in masked:
-        real = os.path.realpath(path)
         if not os.path.islink(path):  # noqa: PTH114
             yield path
-        elif os.path.lexists(real) and not _holds_any(real, shown):
+        elif os.path.lexists(real := os.path.realpath(path)) and not _holds_any(real, shown):
             yield real
 
 

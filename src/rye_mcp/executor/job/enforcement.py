@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from lilux._dataclasses import dataclass
@@ -97,8 +97,9 @@ class Enforceable:
     @classmethod
     def of(cls, facts: Facts, policy: Policy) -> Self:
         """Return the enforcement to expect of a policy here."""
+        unlimited = tuple(_unlimited(facts, policy))
         if facts.seccomp and facts.cell is not None:
-            return cls("cell", () if facts.proc == "private" else ("cmdlines",))
+            return cls("cell", (*(() if facts.proc == "private" else ("cmdlines",)), *unlimited))
         if not facts.seccomp:
             return cls("none", ("everything",), facts.no_cell)
         if not facts.landlock:
@@ -110,7 +111,7 @@ class Enforceable:
             "binds": bool(policy.binds),
         }
         missing = (name for name, is_asked in asked.items() if is_asked)
-        return cls("walls", (*missing, "metadata_outside", "cmdlines"), facts.no_cell)
+        return cls("walls", (*missing, "metadata_outside", "cmdlines", *unlimited), facts.no_cell)
 
     @property
     def in_words(self) -> str:
@@ -122,6 +123,16 @@ class Enforceable:
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
         return {"level": self.level, **present(unenforced=list(self.unenforced), reason=self.reason)}
+
+
+def _unlimited(facts: Facts, policy: Policy) -> Iterator[str]:
+    """Yield the limits of a policy that nothing here enforces: without groups, a cell has some of its own."""
+    groups = () if facts.groups is None else facts.groups.limits
+    in_cell = {"processes": facts.cell == "user_namespace", "temp": facts.cell is not None}
+    for name in ("processes", "memory", "temp"):
+        is_enforced = name in groups or in_cell.get(name, False)
+        if getattr(policy.limits, name) is not None and not is_enforced:
+            yield name
 
 
 def _listed(net: str | tuple[str, ...]) -> str | list[str]:

@@ -210,7 +210,7 @@ class Fixed:
         )
 
     def of_items(self, items: Sequence[Mapping[str, str]]) -> list[bytes]:
-        return [self._of(f"{item['name']} {item['description']}".split()) for item in items]
+        return [self._of(f"{item['name']} {item['description']} {item['body']}".split()) for item in items]
 
     def of_text(self, text: str, words: Sequence[str]) -> bytes:
         return self._of(words)
@@ -255,6 +255,18 @@ def test_what_is_near_in_meaning_is_found_too_and_is_not_counted(shelf: Shelf) -
     assert late.hits == page.hits[1:]
     assert 0 < page.hits[1].score <= page.hits[0].score == 1.0
     assert hits_of(shelf, "film", fixed) == []  # a single word is looked up
+    assert hits_of(shelf, "is there a film", fixed) == ["b"]  # and a sentence is not
+
+
+def test_the_code_of_a_tool_says_nothing_of_its_meaning_and_a_text_does(shelf: Shelf) -> None:
+    shelf.put("code", tool("", "soup", body="movie"))
+    shelf.ground.write("project", "knowledge/text.md", b"---\nversion: '1.0.0'\n---\nmovie\n")
+    read = read_query("film tonight")
+    with Catalog.open(shelf.ground.spaces, None, meaning=fixed) as catalog:
+        catalog.refresh()
+        for item_type, ids in ((ItemType.TOOL, []), (ItemType.KNOWLEDGE, ["text"])):
+            page = catalog.search(SearchQuery(read.tree, read.wish, item_types=(item_type,)))
+            assert [hit.item_id for hit in page.hits] == ids
 
 
 def test_a_file_that_is_found_by_its_meaning_is_forgotten_with_it(shelf: Shelf) -> None:

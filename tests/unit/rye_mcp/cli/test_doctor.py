@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lilux.primitives.subprocess import Facts
+from lilux.primitives.subprocess import Facts, Groups
 from rye_mcp.cli.doctor import judge_isolation
 
 CELLS = Facts(
@@ -18,6 +18,7 @@ CELLS = Facts(
     proc="private",
     broker=True,
     no_broker=None,
+    groups=Groups("/sys/fs/cgroup/user.slice", ("processes", "memory")),
 )
 WALLS = replace(CELLS, cell=None, no_cell="the namespaces could not be made: EPERM")
 
@@ -29,6 +30,16 @@ def test_where_cells_can_be_made_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert (
         "command lines of other programs" in judge_isolation(replace(CELLS, proc="shared"), tmp_path).message
     )
+
+
+def test_limits_that_nothing_enforces_are_told_with_the_reason(tmp_path: Path) -> None:
+    without = replace(CELLS, groups=None, no_groups="control groups of version 2 are not mounted here")
+    message = judge_isolation(without, tmp_path).message
+    assert message.endswith("limits their memory: control groups of version 2 are not mounted here")
+    by_root = judge_isolation(replace(without, cell="administrator"), tmp_path).message
+    assert "limits their processes, memory: control groups" in by_root
+    walls = judge_isolation(replace(without, cell=None, no_cell="EPERM"), tmp_path).message
+    assert "cmdlines, processes, memory, temp" in walls
 
 
 def test_walls_are_told_with_what_they_do_not_enforce_and_why(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lilux.primitives.subprocess import Limits
 from rye_mcp.permissions import (
     Access,
     Action,
@@ -31,6 +32,7 @@ def test_all_of_an_isolation_is_read() -> None:
         "undeclared": "refuse",
         "agent": {"project": "write", "net": ["pypi.org"]},
         "hide": ["~/clients", "/srv/secret"],
+        "limits": {"processes": 500, "memory": "4GiB", "temp": "64MiB"},
         "lift": ["rye/bash/bash", "mine/*"],
     }
     isolation, problems = read_isolation(value)
@@ -40,6 +42,7 @@ def test_all_of_an_isolation_is_read() -> None:
         undeclared=Undeclared.REFUSE,
         agent=Permissions(Access.WRITE, frozenset({Host("pypi.org")})),
         hide=frozenset({"~/clients", "/srv/secret"}),
+        limits=Limits(processes=500, memory=4 << 30, temp=64 << 20),
         lift=frozenset({"rye/bash/bash", "mine/*"}),
     )
     assert isolation.lifts("mine/deep/er")
@@ -57,7 +60,7 @@ def test_nothing_said_is_the_default() -> None:
     ("value", "message"),
     [
         ([], "expected a mapping, found a list"),
-        ({"level": "cell"}, "expected only minimum, undeclared, agent, hide, lift, found level"),
+        ({"level": "cell"}, "expected only minimum, undeclared, agent, hide, limits, lift, found level"),
         ({"minimum": "none"}, "minimum: expected walls or cell, found none"),
         ({"undeclared": "deny"}, "undeclared: expected allow or confine or refuse, found deny"),
         ({"agent": "unconfined"}, "agent: expected a mapping, found unconfined"),
@@ -65,8 +68,17 @@ def test_nothing_said_is_the_default() -> None:
         ({"hide": ["clients"]}, "hide: expected an absolute path"),
         ({"hide": "~/clients"}, "hide: expected a list of texts, found text"),
         ({"lift": ["*"]}, "lift: expected an item id, or directory/*"),
+        ({"limits": 5}, "limits: expected a mapping with processes, memory, temp, found a number"),
+        ({"limits": {"cpu": 1}}, "limits: expected a mapping with processes, memory, temp, found cpu"),
+        ({"limits": {"processes": 0}}, "limits.processes: expected 1 to 1000000, found 0"),
+        ({"limits": {"processes": True}}, "limits.processes: expected 1 to 1000000, found True"),
+        ({"limits": {"memory": "4GB"}}, "limits.memory: expected an amount such as 4GiB, at least 1MiB"),
+        (
+            {"limits": {"temp": 4096}},
+            "limits.temp: expected an amount such as 4GiB, at least 1MiB, found 4096",
+        ),
     ],
-    ids=range(9),
+    ids=range(15),
 )
 def test_a_wrong_isolation_is_said(value: Any, message: str) -> None:
     isolation, problems = read_isolation(value)
@@ -82,13 +94,18 @@ def test_a_project_tightens_and_never_loosens() -> None:
     looser = {"undeclared": "allow", "agent": {"project": "write", "net": "any"}}
     assert read_isolation(looser, tightens=users) == (users, [])
     stricter = {"minimum": "cell", "undeclared": "refuse", "agent": {"project": "read"}, "hide": ["/srv/x"]}
+    stricter |= {"limits": {"processes": 9}}
     tightened, problems = read_isolation(stricter, tightens=users)
     assert problems == []
     assert tightened == Isolation(
-        Requirement.CELL, Undeclared.REFUSE, Permissions(Access.READ), hide=frozenset({"/srv/x"})
+        Requirement.CELL,
+        Undeclared.REFUSE,
+        Permissions(Access.READ),
+        frozenset({"/srv/x"}),
+        Limits(processes=9),
     )
     kept, problems = read_isolation({"lift": ["rye/bash/bash"]}, tightens=users)
-    assert problems == ["expected only minimum, undeclared, agent, hide, found lift"]
+    assert problems == ["expected only minimum, undeclared, agent, hide, limits, found lift"]
     assert kept == users
 
 
@@ -101,6 +118,9 @@ projects = st.fixed_dictionaries(
             [{}, {"project": "read"}, {"project": "write", "net": "any"}, {"env": ["A"]}]
         ),
         "hide": st.sampled_from([[], ["/srv/x"], ["~/y"]]),
+        "limits": st.dictionaries(
+            st.sampled_from(["memory", "temp"]), st.sampled_from(["1MiB", "1GiB", "2MiB"])
+        ),
     },
 )
 
@@ -114,6 +134,9 @@ def test_whatever_a_project_says_nothing_gets_wider(users: dict[str, Any], proje
     assert after.undeclared >= before.undeclared
     assert after.agent.is_within(before.agent)
     assert after.hide >= before.hide
+    for name in ("memory", "temp"):
+        limit = getattr(before.limits, name)
+        assert limit is None or getattr(after.limits, name) <= limit
     assert after.lift == before.lift
 
 

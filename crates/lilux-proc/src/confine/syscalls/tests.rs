@@ -56,6 +56,21 @@ fn a_terminal_takes_no_input_from_a_tool_whatever_the_high_bits_say() {
 }
 
 #[test]
+fn the_limit_of_cores_stays_and_programs_hear_that_it_is_done() {
+    let (core, done) = (u64::from(libc::RLIMIT_CORE), Verdict::Errno(0));
+    for shape in [WALLS, CELL] {
+        assert_eq!(verdict(shape, libc::SYS_setrlimit, &[core, 1]), done);
+        for address in [1, 1 << 32, u64::MAX] {
+            assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core, address, 0]), done);
+        }
+        assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core, 0, 1]), Verdict::Allow);
+        assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core + 1, 1, 0]), Verdict::Allow);
+        assert_eq!(verdict(shape, libc::SYS_setrlimit, &[core + 1, 1]), Verdict::Allow);
+    }
+    assert_eq!(verdict(WALLS, libc::SYS_prlimit64, &[7, core, 1, 0]), EPERM);
+}
+
+#[test]
 fn sockets_are_those_of_the_shape() {
     let (tcp, any) = (Shape { sockets: Sockets::Tcp, ..WALLS }, Shape { sockets: Sockets::Any, ..WALLS });
     let (stream, datagram) = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::SOCK_DGRAM);
