@@ -181,12 +181,15 @@ def test_what_the_log_has_is_text_on_the_page(
     assert "&lt;script&gt;alert(1)" in shown
 
 
-def test_a_line_without_end_is_shown_in_part(person: Person, project: Path, browser: httpx.Client) -> None:
-    """Whatever a run writes, an event and a page are no longer than their limits."""
+@pytest.mark.parametrize("size", [10**8, pytest.param(10**9, marks=pytest.mark.thorough)])
+def test_a_line_without_end_is_shown_in_part(
+    person: Person, project: Path, browser: httpx.Client, size: int
+) -> None:
+    """Whatever a run writes, an event, a page and the memory of its process are within their limits."""
     tool(
         project,
         "endless",
-        "head -c 100000000 /dev/zero | tr '\\0' '<'; while :; do echo the end; sleep 0.1; done",
+        f"head -c {size} /dev/zero | tr '\\0' '<'; while :; do echo the end; sleep 0.1; done",
     )
     person.sign("demo/endless", project)
     command = [str(SCRIPTS / "rye"), "run", "demo/endless"]
@@ -203,6 +206,8 @@ def test_a_line_without_end_is_shown_in_part(person: Person, project: Path, brow
                 text = json.loads(next(data))["text"]
                 assert len(text) <= MAX_EVENT_BYTES
         assert len(browser.get(f"/runs/{ids[0]}").text) < 100_000
+        [most] = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{endless.pid}/status").read_text())
+        assert int(most) < 200_000
 
 
 def test_a_head_without_end_is_not_read(page: RunningPage) -> None:

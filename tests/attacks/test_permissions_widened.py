@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from mcp.types import ElicitRequestFormParams, ElicitResult
 
+from rye_mcp.runs.questions import Questions
 from tests.mcp_world import Mode, Workshop, facts
 from tests.people import Answer, Person
 
@@ -238,3 +239,22 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_the_command(team: Te
                 begun = facts(await client.call_tool("execute", {"run_id": begun["run_id"]}))
             assert begun["code"] == "permissions_widened"
             assert begun["hint"].endswith("rye trust tool demo/hello")
+
+
+@pytest.mark.anyio
+async def test_a_yes_elsewhere_is_for_one_call_of_what_was_shown(team: Team) -> None:
+    team.signs(team.leo, READS)
+    team.run()
+    team.signs(team.leo, SENDS)
+    questions, call = Questions(team.ada.state / "rye"), {"item_id": "demo/hello"}
+    async with team.shop.served("auto") as client:
+        refused = facts(await client.call_tool("execute", call))
+        [waiting] = questions.waiting()
+        assert f"rye questions agree {waiting.number}" in refused["hint"]
+        assert f"MORE THAN AGREED: {ADDED}" in waiting.text
+        questions.answer(waiting.number, waiting.mark, agreed=True)
+        team.signs(team.leo, WRITES)
+        assert facts(await client.call_tool("execute", call))["code"] == "permissions_widened"
+        team.signs(team.leo, SENDS)
+        assert facts(await client.call_tool("execute", call))["status"] == "success"
+    team.run()

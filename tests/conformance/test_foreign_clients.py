@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tests.inside_world import program
 from tests.mcp_world import Workshop, gone, python_tool
 from tests.node_world import *  # noqa: F403
 from tests.node_world import NodePrograms
-from tests.people import SCRIPTS, Person
+from tests.people import SCRIPTS, UV, Person
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # the first one may have to install them
 
@@ -59,6 +61,14 @@ Review the {input:language} code.
 
 NOTES = "---\nname: notes\ndescription: What is known.\n---\nFoxes are red.\n"
 
+TEA = """\
+---
+name: tea
+description: Brews tea. Use it when somebody is thirsty.
+---
+Boil water. See references/leaves.md.
+"""
+
 EXPOSED = ("--expose", "demo/greet")
 
 
@@ -76,7 +86,9 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     workshop.write("demo/all", program(PROGRAM, calls=["demo/greet"]))
     workshop.write("review", REVIEW, kind="directives", extension="md")
     workshop.write("notes", NOTES, kind="knowledge", extension="md")
-    for item_type in ("tool", "directive", "knowledge"):
+    workshop.write("tea/SKILL", TEA, kind="skills", extension="md")
+    workshop.write("tea/references/leaves", "Green.\n", kind="skills", extension="md")
+    for item_type in ("tool", "directive", "knowledge", "skill"):
         workshop.sign("*", item_type)
     return workshop
 
@@ -135,6 +147,8 @@ CALL = {"item_id": "demo/greet", "parameters": {"name": "Grace"}}
 
 PROGRAMS = {"item_id": "demo/all", "parameters": {"names": ["Ada", "Leo"]}}
 
+READ = {"item_id": "tea", "item_type": "skill"}
+
 INSPECTED = [
     ("modern", "tools/list", ("--strict",), 0, '"name":"execute"'),
     ("legacy", "tools/call", ("--tool-name", "demo_greet", "--tool-arg", "name=Ada"), 0, "Hello, Ada!"),
@@ -163,6 +177,14 @@ INSPECTED = [
         ("--prompt-name", "review", "--prompt-args", "language=perl"),
         0,
         "Review the perl code.",
+    ),
+    ("legacy", "prompts/get", ("--prompt-name", "tea"), 0, "Boil water."),
+    (
+        "legacy",
+        "tools/call",
+        ("--tool-name", "load", "--tool-args-json", json.dumps({**READ, "file": "references/leaves.md"})),
+        0,
+        "Green.",
     ),
     ("legacy", "resources/list", (), 0, "rye://item/knowledge/notes"),
     ("modern", "resources/read", ("--uri", "rye://item/knowledge/notes"), 0, "Foxes are red."),
@@ -193,3 +215,32 @@ def test_the_command_line_of_the_inspector_lists_reads_and_calls(
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert text in json.dumps(json.loads(done.stdout), separators=(",", ":"))
+
+
+FASTMCP = ("fastmcp==4.1.2", str(Path(__file__).parent / "fastmcp_client.py"))
+
+
+@pytest.mark.network
+def test_the_client_of_fastmcp_reads_skills_through_the_extension(workshop: Workshop) -> None:
+    """It checks each entry against the extension by itself, and its test each file against its digest."""
+    package, client = FASTMCP
+    own = ("CERT", "PROXY", "INDEX", "CA_BUNDLE")
+    kept = {name: text for name, text in os.environ.items() if any(part in name.upper() for part in own)}
+    run = [str(UV), "run", "--no-project", "--with", package, "python", client]
+    done = subprocess.run(
+        [*run, str(SCRIPTS / "rye-mcp"), str(workshop.project)],
+        env={**kept, **workshop.person.environment, "UV_CACHE_DIR": str(Path.home() / ".cache/uv")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "No solution found" in done.stderr or "Failed to fetch" in done.stderr:
+        pytest.skip(f"uv cannot install {package}: {done.stderr.strip()[-200:]}")
+    assert done.returncode == 0, done.stderr
+    [tea] = json.loads(done.stdout)
+    assert tea["uri"] == "skill://tea/SKILL.md"
+    assert tea["frontmatter"] == {
+        "name": "tea",
+        "description": "Brews tea. Use it when somebody is thirsty.",
+    }
+    assert tea["files"] == {"skill://tea/SKILL.md": TEA, "skill://tea/references/leaves.md": "Green.\n"}

@@ -171,7 +171,7 @@ async def _agreed_and_run(request: ExecuteRequest, asked: Asked) -> Executed:
     except RyeError as exc:
         confirmer = asked.confirmer
         asks = exc.code == "permissions_widened" and agreed.agreed is None and not request.dry_run
-        if not asks or confirmer is None or not confirmer.can_ask:
+        if not asks or confirmer is None:
             raise
     return await _watched(await _agreed(request, asked, is_widened=True), asked)
 

@@ -81,11 +81,12 @@ class Confirmer:
         if not any((asks, is_widened, in_background, self._is_answered)):
             return request
         found = found or await preview(request, context)
-        if not asks and not (found.widened and self.can_ask):
+        if not asks and not found.widened:
             return request
         path = () if context.program is None else context.program.path
         question = about_run(request, found, context.project, in_background=in_background, called_by=path)
-        await self._ask(question if context.call is None else _of_call(question, context.call))
+        question = question if context.call is None else _of_call(question, context.call)
+        await self._ask(question, None if asks else found.too_wide)
         return replace(request, agreed=found.mark)
 
     def _asks_about_run(
@@ -124,12 +125,13 @@ class Confirmer:
     def _is_asked_about(self, action: Action, context: Context) -> bool:
         return action in to_be_confirmed(context) or action in self.always
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, question: Question, otherwise: RyeError | None = None) -> None:
+        """Ask; `otherwise` is the refusal where nobody can be asked, instead of `confirmation_required`."""
         client = self.client
         if not self.can_ask:
             agreed, number = await ask_elsewhere(question, self.app.settings.state)
             if agreed is None:
-                raise _nobody_to_ask(question, number)
+                raise _nobody_to_ask(question, number, otherwise)
             if not agreed:
                 raise _declined(question, _NO["decline"])
             return
@@ -242,13 +244,17 @@ def _declined(question: Question, how: str) -> RyeError:
     return RyeError("confirmation_declined", what, item_id=question.item_id)
 
 
-def _nobody_to_ask(question: Question, number: int | None = None) -> RyeError:
+def _nobody_to_ask(
+    question: Question, number: int | None = None, otherwise: RyeError | None = None
+) -> RyeError:
     what = (
         f"expected a person to agree to {question.action} {question.item_id}, found a client that asks nobody"
     )
     hint = f"ask a person to do it in a terminal: {question.command}"
+    error = otherwise or RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)
     if number is not None:
-        hint = (
-            f"ask a person to answer (rye questions agree {number}, or rye ui) and call again; or {hint[4:]}"
+        or_else = str(error.hint).removeprefix("ask ")
+        error.hint = (
+            f"ask a person to answer (rye questions agree {number}, or rye ui) and call again; or {or_else}"
         )
-    return RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)
+    return error

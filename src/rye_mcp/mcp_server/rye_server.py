@@ -45,6 +45,7 @@ from rye_mcp.mcp_server.answers import (
     refusal,
     unexpected,
 )
+from rye_mcp.mcp_server.app_view import RUN_VIEW, run_view, view_of
 from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_server.exposed_items import ExposedTools
@@ -108,7 +109,7 @@ class RyeServer(MCPServer[None]):
             version=version,
             lifespan=self._living,
             subscriptions=bus,
-            extensions=[skills := SkillsExtension()],
+            extensions=[skills := SkillsExtension(), run_view()],
             middleware=[begin_once, agree_on_a_revision_without_batches, in_its_turn],
             request_state_security=RequestStateSecurity(
                 keys=state_keys or [os.urandom(32)], ttl=QUESTION_LIFETIME_S
@@ -170,10 +171,11 @@ class RyeServer(MCPServer[None]):
 
     # --- tools ---
 
-    async def _list_tools(self, _: Any, params: PaginatedRequestParams) -> ListToolsResult:
+    async def _list_tools(self, context: Any, params: PaginatedRequestParams) -> ListToolsResult:
         """A page of what the server offers: the four tools of it first."""
         listed, following = await self._page("tools", self._listings.tools, params)
-        fixed = [] if params.cursor else [_tool(definition) for definition in DEFINITIONS.values()]
+        own = () if params.cursor else DEFINITIONS.values()
+        fixed = [_tool(each, view_of(each.name, context)) for each in own]
         return ListToolsResult(tools=[*fixed, *listed], next_cursor=following)
 
     async def call_tool(
@@ -298,6 +300,8 @@ class RyeServer(MCPServer[None]):
         """Read the resource at an address."""
         from rye_mcp.mcp_server.exposed_items import read_resource
 
+        if str(uri) == RUN_VIEW:
+            return await super().read_resource(uri, context)  # type: ignore[return-value] # it asks nobody
         with protocol_error(uri=str(uri)):
             async with self._apps.using(None, session_of(context)) as app:
                 return [await apart(partial(read_resource, app, self._runs, str(uri)))]
@@ -357,7 +361,7 @@ def _project_of(app: App) -> str | None:
     return None if app.spaces.project is None else str(app.settings.project)
 
 
-def _tool(definition: Definition) -> Tool:
+def _tool(definition: Definition, meta: dict[str, Any] | None) -> Tool:
     return Tool(
         name=definition.name,
         title=definition.title,
@@ -365,4 +369,5 @@ def _tool(definition: Definition) -> Tool:
         input_schema=definition.input_schema,
         output_schema=definition.output_schema,
         annotations=ToolAnnotations.model_validate({"title": definition.title, **definition.hints}),
+        _meta=meta,
     )

@@ -33,6 +33,7 @@ from rye_mcp.items import (
     Space,
     parse_relative_path,
 )
+from rye_mcp.metadata import parse_metadata
 from rye_mcp.sharing.artifact import SharedFile
 from rye_mcp.sharing.paths import KEYS_DIRECTORY, LOCKFILES_DIRECTORY, is_item_path
 from rye_mcp.trust import signature
@@ -91,7 +92,7 @@ def judge(files: Iterable[SharedFile], space: Space, trust: Trust) -> Arriving:
 
     1. the keys that came along can be read, and are those of persons
     2. each listing is signed, also that of a skill, and each file that it lists is there, as listed
-    3. each item is signed
+    3. each item is signed, and none is an engine
     4. each lockfile pins a tool or a skill that is there, as it is
     5. nothing else is there, and no key that signed nothing
     """
@@ -216,6 +217,8 @@ class _Desk:
         item = ItemFile(self._space, item_type, item_id, extension, path, file.content, skill)
         self.judged[file.path] = self._judged(item, is_listing=False)
         require_as_listed(item)
+        if _is_engine(item):
+            raise _refused("no engine, because it says where calls of yours are sent", file.path)
 
     def _judged(self, file: ItemFile, *, is_listing: bool) -> Judged:
         claim = signature.locate(file)
@@ -274,6 +277,14 @@ class _Desk:
                 raise _refused("keys of those who signed", each.key.key_id)
         if not self.judged:
             raise _refused("at least one item", "none")
+
+
+def _is_engine(file: ItemFile) -> bool:
+    """Whether this says where calls run; what cannot be read says nothing."""
+    try:
+        return file.item_type is ItemType.TOOL and parse_metadata(file).is_engine
+    except RyeError:
+        return False
 
 
 def _skill_of(name: str, files: Mapping[str, SharedFile]) -> SkillFiles:

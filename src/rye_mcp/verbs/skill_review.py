@@ -33,14 +33,16 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "hidden_characters": "characters that nobody sees and a model reads",
         "html_comment": "a comment that no rendering shows and a model reads",
+        "hidden_text": "text that is there for a model and not for a person who looks at the page",
         "command_line": "a command that a client runs while it reads the text",
         "pipe_to_shell": "a download that is run unseen",
         "encoded": "text in base64 or as escapes, whose meaning nobody sees",
         "hook": "what a client or git runs by itself at an event",
-        "runs_by_itself": "a file that another program runs by itself",
+        "runs_by_itself": "a file that another program runs or obeys by itself",
         "secrets": "a place where keys and passwords are kept",
         "addresses_the_agent": "words that want to change what an agent was told",
         "allowed_tools": "tools that it asks for; rye-mcp grants none",
+        "package": "a package that is fetched, and may run what it likes",
         "url": "an address",
         "script": "a program",
         "binary": "a file that is no text, which nobody has read",
@@ -128,7 +130,10 @@ def _line_of(content: bytes, word: bytes) -> int | None:
 _BY_ITSELF: Final = re.compile(
     r"(?:conftest\.py|setup\.py|sitecustomize\.py|usercustomize\.py|.*\.pth|binding\.gyp|build\.rs|\.envrc|\.npmrc"
     r"|\.yarnrc(?:\.yml)?|\.pypirc|\.pre-commit-config\.yaml|Makefile|GNUmakefile|Justfile|\.mise\.toml"
-    r"|rust-toolchain\.toml|\.mcp\.json|devcontainer\.json|tasks\.json|noxfile\.py|tox\.ini)",
+    r"|rust-toolchain\.toml|\.mcp\.json|devcontainer\.json|tasks\.json|noxfile\.py|tox\.ini|pytest\.ini|setup\.cfg"
+    r"|pyproject\.toml|(?:CLAUDE|AGENTS?|GEMINI|copilot-instructions)(?:\.local)?\.md|\.(?:cursor|windsurf|cline)rules"
+    r"|\.git(?:attributes|modules|config)|\.(?:bash|zsh)(?:rc|env|_profile)|\.(?:z?profile|inputrc)|.*\.desktop"
+    r"|authorized_keys)",
     re.IGNORECASE,
 )
 _OF_HOOKS: Final = frozenset({"hooks", ".husky", ".githooks", ".claude", ".cursor", ".codex", ".vscode"})
@@ -178,48 +183,82 @@ def _lifecycle(path: str, content: bytes) -> Iterator[Finding]:
 
 # --- by its lines ---
 
+_RUNS: Final = (
+    r"(?:(?:sudo|env|nohup|exec)\s+)?(?:-\w+\s+){0,4}(?:\w{1,40}=\S{0,80}\s+){0,4}(?:/\S{1,40}/)?"
+    r"(?:(?:ba|z|da|k|fi)?sh|python[\d.]*|node|perl|ruby|iex|invoke-expression)\b"
+)
+"""What runs what comes through a pipe."""
+
+_TO_THE_AGENT: Final = re.compile(
+    r"\b(?:ignore|disregard|forget)\s{1,9}(?:all\s{1,9}|any\s{1,9})?(?:of\s{1,9})?(?:the\s{1,9}|your\s{1,9}|my\s{1,9})?"
+    r"(?:previous|prior|above|earlier|other|existing|system)\s{1,9}(?:instructions?|prompts?|rules|messages)"
+    r"|\b(?:do\s{1,9}not|don't|never)\s{1,9}(?:tell|inform|mention|show|reveal)\s{1,9}(?:this\s{1,9}|it\s{1,9})?"
+    r"(?:to\s{1,9})?the\s{1,9}user"
+    r"|\bwithout\s{1,9}(?:asking|telling|informing)\s{1,9}the\s{1,9}user"
+    r"|--dangerously-skip-permissions|--no-verify\b|\bbypassPermissions\b",
+    re.IGNORECASE,
+)
+"""Words to the agent, wherever a line ends and whatever is set off in them."""
+
+_SET_OFF: Final = str.maketrans(dict.fromkeys("\n\r*_`>|", " "))
+"""What may stand between words that are read as one sentence; each stays one character."""
+
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         "command_line": re.compile(r"!`[^`\n]{1,400}`|^\s{0,20}```!"),
+        "hidden_text": re.compile(
+            r"^\s{0,3}\[[^\]\n]{1,80}\]:\s{0,4}(?:#|<>)\s{0,4}[(\"'][^\n]{0,100}"
+            r"|<[a-z][a-z0-9]{0,15}\b[^<>\n]{0,200}(?:\shidden\b|\b(?:display\s?:\s?none|visibility\s?:\s?hidden"
+            r"|(?:font-size|opacity|height|width)\s?:\s?0|color\s?[:=]\s?[\"']?(?:white|transparent|#f{3,6}\b)))",
+            re.IGNORECASE,
+        ),
         "pipe_to_shell": re.compile(
-            r"\b(?:curl|wget|fetch|iwr|irm|invoke-webrequest|invoke-restmethod)\b[^|\n]{0,400}\|\s*"
-            r"(?:sudo\s+(?:-\w+\s+)*)?(?:env\s+)?(?:/\S{1,40}/)?(?:ba|z|da|k|fi)?(?:sh|python[\d.]*|node|perl|ruby|iex|"
-            r"invoke-expression)\b"
+            rf"\b(?:curl|wget|fetch|iwr|irm|invoke-webrequest|invoke-restmethod)\b[^\n]{{0,400}}\|\s{{0,20}}{_RUNS}"
+            r"|\b(?:curl|wget)\b(?:[^\n;&]|&(?!&)){0,300}(?:;|&&)[^\n]{0,40}?(?:\bchmod\s|\b(?:ba|z|da)?sh\s|\bsource\s|(?:\s|^)\./"
+            r"|\bpython[\d.]{0,4}\s|\bnode\s)"
             r"|(?:\b(?:ba|z|da)?sh|\bsource|\beval|\bpython[\d.]*|(?:^|\s)\.)\s[^\n]{0,80}(?:<\(|\$\(|`)\s*(?:curl|wget)\b"
-            r"|\biex\b[^\n]{0,80}\b(?:irm|iwr|downloadstring)\b",
+            r"|\biex\b[^\n]{0,80}\b(?:irm|iwr|downloadstring)\b"
+            r"|\b(?:exec|eval)\s?\([^\n]{0,120}\b(?:urlopen|requests\.get|fetch)\b",
             re.IGNORECASE,
         ),
         "encoded": re.compile(
             r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_-]{0,120}[0-9])(?=[A-Za-z0-9+/_-]{0,120}[A-Z])[A-Za-z0-9+/_-]{120,}={0,2}"
-            r"|;base64,[A-Za-z0-9+/]{40}|\bbase64\s+(?:-d|-D|--decode)\b|\bb64decode\b|\batob\s*\("
-            r"|(?:\\x[0-9a-fA-F]{2}){16}|(?:\\u00[0-9a-fA-F]{2}){12}"
+            r"|(?<![0-9A-Fa-f])[0-9A-Fa-f]{130,}"
+            r"|;base64,[A-Za-z0-9+/]{40}|\bbase64\b[^\n|;]{0,40}\s-{1,2}[A-Za-z]{0,4}[dD]|\bb64decode\b|\batob\s*\("
+            r"|['\"]base64['\"]|\bFromBase64String\b|\bxxd\s[^\n|;]{0,40}-[a-z]{0,3}r|\bopenssl\s+enc\b"
+            r"|\b(?:powershell|pwsh)\b[^\n|;]{0,80}\s-e(?:nc|ncodedcommand|c)?\b"
+            r"|(?:\\x[0-9a-fA-F]{2}){16}|(?:\\u00[0-9a-fA-F]{2}){12}|(?:\\[0-7]{3}){16}"
         ),
         "hook": re.compile(
             r"\b(?:PreToolUse|PostToolUse|UserPromptSubmit|SessionStart|SubagentStop|PreCompact|core\.hooksPath"
-            r"|pre-commit install)\b|\.git/hooks/"
+            r"|core\.(?:sshCommand|fsmonitor|pager|editor)|credential\.helper|pre-commit install"
+            r"|crontab\s+-|mcp\s+add"
+            r"|systemctl\s+--user|launchctl\s+load|authorized_keys)(?![\w])|\.git/hooks/"
+            r"|(?:~|\$HOME|\$\{HOME\})/\.(?:bash|zsh)(?:rc|env|_profile)\b|(?:~|\$HOME|\$\{HOME\})/\.z?profile\b"
         ),
         "secrets": re.compile(
             r"(?:~|\$HOME|\$\{HOME\}|%USERPROFILE%)/\.(?:ssh|aws|gnupg|kube|docker|netrc|npmrc|pypirc|config/gh|claude)\b"
             r"|\bid_(?:rsa|ed25519|ecdsa)\b|\.aws/credentials|/etc/shadow|\blogin\.keychain"
             r"|\bsecurity find-generic-password"
-            r"|\bcat\s+[^\n]{0,40}\.env\b"
+            r"|\bcat\s+[^\n]{0,40}\.env\b|\b(?:env|printenv)\s*(?:\||>)|\bgh\s+auth\s+token\b|\bgit\s+credential\s+fill\b"
         ),
-        "addresses_the_agent": re.compile(
-            r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?(?:previous|prior|above|earlier|"
-            r"other|existing|system)\s+(?:instructions?|prompts?|rules|messages)"
-            r"|\b(?:do not|don't|never)\s+(?:tell|inform|mention|show|reveal)\s+(?:this\s+|it\s+)?(?:to\s+)?"
-            r"the\s+user"
-            r"|\bwithout\s+(?:asking|telling|informing)\s+the\s+user"
-            r"|--dangerously-skip-permissions|--no-verify\b|\bbypassPermissions\b",
-            re.IGNORECASE,
+        "package": re.compile(
+            r"\b(?:npx|bunx|uvx|pipx run|pnpm dlx|yarn dlx|uv tool run)\s+[^\s|;&`]{1,100}"
+            r"|\b(?:pip3?|npm|pnpm|yarn|gem|cargo|go|brew|uv pip)\s+(?:install|add|i)\s+"
+            r"[^\s|;&`][^\n|;&`]{0,100}"
         ),
         "url": re.compile(r"\b(?:https?|ftp|ssh|git|wss?)://[^\s\"'<>)\]}`|]{1,300}"),
     }
 )
 
 
+_GOES_ON: Final = ("\\", "|", "&&")
+"""How a line ends that is no whole command."""
+
+
 def _of_text(path: str, text: str) -> Iterator[Finding]:
     yield from _comments(path, text)
+    yield from _words_to_the_agent(path, text)
     urls: set[str] = set()
     for number, line in _lines(text):
         if len(line) > MAX_LINE:
@@ -236,13 +275,20 @@ def _of_text(path: str, text: str) -> Iterator[Finding]:
                         break  # once a line is enough to look at it
 
 
+def _words_to_the_agent(path: str, text: str) -> Iterator[Finding]:
+    line, counted = 1, 0
+    for found in _TO_THE_AGENT.finditer(text.translate(_SET_OFF)):
+        line, counted = line + text.count("\n", counted, found.start()), found.start()
+        yield Finding("addresses_the_agent", path, line, _excerpt(text[found.start() : found.end()]))
+
+
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers; one that goes on behind a backslash is one with the next."""
+    """The lines with their numbers; one that a shell goes on reading is one with the next."""
     begun, first = "", 0
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         first = first or number
-        if line.endswith("\\") and len(begun) < MAX_LINE:
-            begun += line[:-1] + " "
+        if line.rstrip().endswith(_GOES_ON) and len(begun) < MAX_LINE:
+            begun += line.rstrip().removesuffix("\\") + " "
             continue
         yield first, begun + line
         begun, first = "", 0

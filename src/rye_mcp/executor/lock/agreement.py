@@ -91,10 +91,15 @@ class Preview:
             widened=widened,
         )
 
+    @property
+    def too_wide(self) -> RyeError | None:
+        """The refusal of what somebody has to be asked about: RyeError `permissions_widened`."""
+        return _too_wide(self.item_id, self.widened) if self.widened else None
+
     def require_agreed(self) -> None:
-        """Refuse what somebody has to be asked about; RyeError `permissions_widened`."""
-        if self.widened:
-            raise _too_wide(self.item_id, self.widened)
+        """Refuse what somebody has to be asked about."""
+        if self.too_wide is not None:
+            raise self.too_wide
 
 
 def _declared(value: Any, schema: Any, way: Way = ()) -> Iterator[Way]:

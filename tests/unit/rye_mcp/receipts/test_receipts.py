@@ -341,6 +341,20 @@ def test_the_reader_of_in_toto_verifies_them(ledger: Ledger) -> None:
         envelope.verify([key], 1)
 
 
+def test_the_statements_are_those_of_in_toto(ledger: Ledger) -> None:
+    """The library of in-toto itself reads them, also where nothing ran."""
+    form = pytest.importorskip("in_toto_attestation.v1.statement")
+    proto = pytest.importorskip("google.protobuf.json_format")
+    ledger.write(run(), facts=FACTS)
+    ledger.write(run(kind="refused", code="unsigned"))
+    for line in exported(ledger).splitlines():
+        payload = base64.b64decode(json.loads(line)["payload"])
+        found = form.Statement.copy_from_pb(proto.Parse(payload, form.spb.Statement()))
+        found.validate()
+        assert found.pb.predicate_type == "urn:rye-mcp:run-receipt:v1"
+        assert json.loads(payload)["predicate"] == proto.MessageToDict(found.pb.predicate)
+
+
 def test_a_run_is_exported_with_all_that_it_asked_for(ledger: Ledger) -> None:
     """Inner calls are over before the run that asked for them, and stand before it."""
     root, other = run(), run()
