@@ -8,6 +8,7 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -325,7 +326,7 @@ async def test_a_sync_speaks_without_tls_to_the_registry_that_was_named_and_to_n
     safe.put(*author.shared("demo/bye"))
 
     async def rye(*arguments: str) -> str:
-        trusted = {"SSL_CERT_FILE": str(certificates)}
+        trusted: dict[str, Any] = {"SSL_CERT_FILE": str(certificates)}
         return (await anyio.to_thread.run_sync(lambda: bob.rye(*arguments, cwd=project, **trusted))).shown
 
     address = socket.gethostbyname(HOST)

@@ -16,6 +16,7 @@ import pytest
 
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.start import share_memory
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
@@ -424,6 +425,7 @@ def fact(pid: str, name: str) -> str:
 @pytest.mark.thorough
 async def test_many_warm_calls_leave_nothing(workshop: Workshop, rounds: int) -> None:
     """Ten thousand with `make soak`: no descriptor, no zombie, and no more memory."""
+    share_memory()  # as the server does when it starts
     item_id, count = tool(workshop, function("return params['number']")), 50 * rounds
     async with calls(workshop) as run:
 

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::Pid;
 
 use crate::capture::Kept;
@@ -14,6 +15,7 @@ use crate::protocol::{
     CallRequest, Cleanup, Event, Kind, RunRequest, RunResult, Stdin, Stream, StreamCounts, StreamRequest,
     Usage,
 };
+use crate::sys::pidfd::poll_until;
 use crate::sys::wait::Ending;
 use crate::wire::{Cause, EndReport};
 
@@ -177,6 +179,14 @@ impl Run {
             started: Instant::now(),
         };
         Ok((run, ends))
+    }
+
+    /// Whether nobody is left who could read the call: what was parked has ended, and its keeper has not said so yet.
+    pub fn is_deserted(&self) -> bool {
+        let Some(pipe) = &self.parked else { return false };
+        let mut watched = [PollFd::new(pipe, PollFlags::empty())];
+        poll_until(&mut watched, Some(Instant::now())).is_ok()
+            && watched[0].revents().contains(PollFlags::ERR)
     }
 
     /// Hands a parked process its call. What it has written before counts as its own.

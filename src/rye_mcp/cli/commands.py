@@ -154,7 +154,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             SERVERS,
         ),
         "worker": CommandPlace(
-            "rye_mcp.cli.worker",
+            "rye_mcp.cli.node",
             "worker",
             "Run sealed calls of accepted servers; an engine starts it.",
             SERVERS,

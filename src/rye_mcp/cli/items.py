@@ -237,7 +237,10 @@ def explain(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would run a tool, and what prevents it; or what a skill holds, and who signed it."""
+    """Show what would run a tool, and what prevents it.
+
+    Of a skill: what it holds, and who signed it.
+    """
     import anyio
 
     from rye_mcp.verbs.explain import ExplainRequest

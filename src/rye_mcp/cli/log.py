@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,14 +21,14 @@ from typing import Annotated, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
-from rye_mcp.cli._live_lines import LiveLines
 from rye_mcp.cli._options import JsonOption
 from rye_mcp.cli._printing import drawn, print_json, print_table, print_warnings, say
 from rye_mcp.runs.live import LiveView
-from rye_mcp.runs.log import RunLog, RunRecord
+from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
-from rye_mcp.runs.records import RUNNING
+from rye_mcp.runs.records import RUNNING, RunRecord
 from rye_mcp.runs.results import is_result_handle
 from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.runs import (
@@ -45,7 +46,7 @@ from rye_mcp.verbs.runs import (
 )
 from rye_mcp.visible import visible, visible_lines
 
-__all__ = ["log"]
+__all__ = ["LiveLines", "log"]
 
 HEADERS: Final = ("BEGUN", "RUN", "ITEM", "STATUS", "TOOK", "WHO", "PROJECT")
 FOLLOWED: Final = "{:<19}  {:<26}  {:<30}  {:<14}  {:>9}  {:<8}  {}"
@@ -387,3 +388,58 @@ def _print_output(request: OutputRequest, shelf: Shelf, *, everything: bool) -> 
         if not everything or piece.next_offset is None:
             return
         request = replace(request, offset=piece.next_offset)
+
+
+# --- live lines ---
+
+
+_INTERVAL_S: Final = 0.05
+_LONGEST_LINE: Final = 4096
+_SHOWN_DIGITS: Final = 8
+
+
+@dataclass(slots=True)
+class _Followed:
+    offset: int = 0
+    rest: bytes = b""
+
+
+class LiveLines:
+    """The runs that go on, and how far each was shown."""
+
+    def __init__(self, view: LiveView, *, as_json: bool) -> None:
+        self._view = view
+        self._as_json = as_json
+        self._runs: dict[str, _Followed] = {}
+
+    def saw(self, record: RunRecord) -> None:
+        """A run has begun, or is over: then the last that it wrote is shown."""
+        if record.status == RUNNING:
+            self._runs[record.run_id] = _Followed()
+        elif (followed := self._runs.pop(record.run_id, None)) is not None:
+            self._show(record.run_id, followed, is_over=True)
+
+    def pause(self) -> None:
+        """Show what is new, and wait a little."""
+        for run_id, followed in self._runs.items():
+            self._show(run_id, followed, is_over=False)
+        time.sleep(_INTERVAL_S)
+
+    def _show(self, run_id: str, followed: _Followed, *, is_over: bool) -> None:
+        piece = self._view.output(run_id, followed.offset)
+        followed.offset = piece.offset
+        if piece.skipped:
+            self._print(run_id, f"[… {piece.skipped} bytes were left out …]")
+        *lines, rest = (followed.rest + piece.data).split(b"\n")
+        if rest and (is_over or len(rest) > _LONGEST_LINE):
+            lines, rest = [*lines, rest], b""
+        followed.rest = rest
+        for line in lines:
+            self._print(run_id, line.decode("utf-8", "replace"))
+        sys.stdout.flush()
+
+    def _print(self, run_id: str, line: str) -> None:
+        if self._as_json:
+            typer.echo(json.dumps({"run_id": run_id, "output": line}))
+        else:
+            typer.echo(f"{run_id[-_SHOWN_DIGITS:]} | {visible(line)}")

@@ -7,12 +7,13 @@ runs is verified again here, by what you trust: accepting a server trusts no sig
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rye_mcp.app import App
+from rye_mcp.app import App, Settings
 from rye_mcp.cli._command_groups import command_group
 from rye_mcp.cli._options import JsonOption, open_app
 from rye_mcp.cli._printing import print_json, print_table, say
@@ -25,7 +26,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES, PublicKey, TrustDocument
 from rye_mcp.visible import visible
 
-__all__ = ["node"]
+__all__ = ["node", "worker"]
 
 node = command_group("This machine as one that runs calls of other servers: its key, and whom it accepts.")
 
@@ -129,3 +130,42 @@ def _read(path: Path) -> bytes:
             return file.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as exc:
         raise RyeError("read_failed", f"expected a file, found: {exc.strerror}", where=path) from exc
+
+
+# --- rye worker ---
+
+
+def worker() -> None:
+    """Run sealed calls of accepted servers; an engine starts it.
+
+    It goes on until its standard input ends, and says nothing that a person reads. Which servers may send
+    calls, `rye node accept` says.
+    """
+    import anyio
+
+    anyio.run(_serve)
+
+
+async def _serve() -> None:
+    import anyio
+
+    from rye_mcp.executor.job.snapshot import private_directory
+    from rye_mcp.mcp_server.stdio import claimed
+    from rye_mcp.nodes.seal import Instance
+    from rye_mcp.nodes.submitters import Submitters
+    from rye_mcp.nodes.worker import Worker
+    from rye_mcp.receipts.runner import RunnerKeys
+
+    app = App.open(Settings.find(working_directory=Path("/")))
+    state, revoked = app.settings.state, app.trust.store.revocations
+    submitters = Submitters(state, revoked)
+    instance = Instance.begin(RunnerKeys(state).ready(revoked()), submitters.key, package=version("rye-mcp"))
+    with private_directory(app.settings.environment) as directory:
+        (directory / ".ai").mkdir()
+        executor = app.executor_in(directory, with_items=False)
+        try:
+            with claimed() as (incoming, outgoing):
+                await Worker(instance, executor, submitters).serve(incoming.read, outgoing)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await executor.close()

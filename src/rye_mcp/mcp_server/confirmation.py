@@ -17,7 +17,7 @@ from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.snippets import SAVER
+from rye_mcp.executor.decider import SAVER
 from rye_mcp.inside.record import CallRecord
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked

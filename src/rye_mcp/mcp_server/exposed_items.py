@@ -47,8 +47,7 @@ from rye_mcp.mcp_server.skills import (
     skill_offers,
 )
 from rye_mcp.permissions import Requirement
-from rye_mcp.runs.media_types import media_type_of, text_of
-from rye_mcp.runs.results import PREVIEW_BYTES, is_result_handle
+from rye_mcp.runs.results import PREVIEW_BYTES, is_result_handle, media_type_of, text_of
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import find_hidden, visible, visible_lines
 

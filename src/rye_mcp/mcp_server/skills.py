@@ -250,7 +250,7 @@ def _children(app: App, address: str) -> list[Resource]:
 
 
 def _child(file: ItemFile, path: str, *, is_file: bool) -> Resource:
-    from rye_mcp.runs.media_types import media_type_of
+    from rye_mcp.runs.results import media_type_of
 
     name = path.rpartition("/")[2]
     size = file.skill.files[path].size if is_file and file.skill is not None else None
@@ -260,7 +260,7 @@ def _child(file: ItemFile, path: str, *, is_file: bool) -> Resource:
 
 def read_skill_resource(app: App, address: str) -> ReadResourceContents:
     """A file of a skill, byte for byte."""
-    from rye_mcp.runs.media_types import media_type_of
+    from rye_mcp.runs.results import media_type_of
     from rye_mcp.spaces import read_skill_file
 
     file, path = _verified(app, address)

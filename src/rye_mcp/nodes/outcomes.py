@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +31,12 @@ MAX_RESULT_BYTES: Final = 64 << 20
 
 _MAX_TEXT: Final = 64 << 10
 _UNKNOWN: Final = "node_refused"
+_KINDS: Final = frozenset(
+    ["exited", "signaled", "timeout", "cancelled", "spawn_failed", "lost", "http", "primitive"]
+)
+_PARTS: Final = ("exit", "usage", "enforced", "notices")
+"""Values with defaults and no rule about more names: each has to be exactly as it was sent."""
+
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -48,40 +54,10 @@ class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class _Exit(_Strict):
-    kind: Literal["exited", "signaled", "timeout", "cancelled", "spawn_failed", "lost", "http", "primitive"]
-    return_code: int | None
-    signal: int | None
-    status_code: int | None
-
-
-class _Usage(_Strict):
-    user_ms: float
-    system_ms: float
-    max_rss_kb: int
-
-
 class _Cut(_Strict):
     stream: StreamName
     total: int
     omitted: int
-
-
-class _Notice(_Strict):
-    code: str
-    message: str
-
-
-class _Enforced(_Strict):
-    level: Literal["none", "walls", "cell"]
-    by: str
-    project: str | None
-    net: str | tuple[str, ...]
-    proc: str | None
-    limits: tuple[str, ...]
-    unenforced: tuple[str, ...]
-    capabilities: tuple[str, ...]
-    reason: str | None
 
 
 class _Denied(_Strict):
@@ -100,14 +76,14 @@ class _Result(_Strict):
     duration_ms: float
     run_id: str
     receipt: str | None
-    exit: _Exit
+    exit: Exit
     stdout: str | None
     stderr: str | None
     cuts: tuple[_Cut, ...]
-    usage: _Usage | None
+    usage: Usage | None
     sealed: bool
-    notices: tuple[_Notice, ...]
-    enforced: _Enforced | None
+    notices: tuple[Notice, ...]
+    enforced: Enforcement | None
     warm: bool | None
     why_cold: str | None
     denied: _Denied | None
@@ -157,10 +133,18 @@ def encode_result(result: ExecutionResult) -> bytes:
 def decode_result(data: bytes) -> Remote:
     """The result that a node sent; RyeError `lost` for anything that `encode_result` does not write."""
     try:
-        found = msgspec.convert(json.loads(data), _Result)
+        said = json.loads(data)
+        found = msgspec.convert(said, _Result)
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
-    if not is_run_id(found.run_id) or not _DIGEST.fullmatch(found.receipt or "0" * 64):
+    parts = [getattr(found, name) for name in _PARTS]
+    if msgspec.json.decode(msgspec.json.encode(parts)) != [said[name] for name in _PARTS]:
+        raise _malformed()
+    if (
+        found.exit.kind not in _KINDS
+        or not is_run_id(found.run_id)
+        or not _DIGEST.fullmatch(found.receipt or "0" * 64)
+    ):
         raise _malformed()
     if found.success != (found.code is None):
         raise _malformed()
@@ -184,11 +168,10 @@ def decode_refusal(data: bytes) -> RyeError:
 
 def _outcome(found: _Result) -> Outcome:
     """The same outcome, with the words of this program."""
-    usage, enforced = found.usage, found.enforced
     return Outcome(
         success=found.success,
         data=found.data,
-        exit=Exit(**msgspec.structs.asdict(found.exit)),
+        exit=found.exit,
         duration_ms=found.duration_ms,
         code=None if found.code is None else _known(found.code),
         error=found.error,
@@ -196,16 +179,16 @@ def _outcome(found: _Result) -> Outcome:
         stdout=found.stdout,
         stderr=found.stderr,
         cuts=tuple(Cut(each.stream, each.total, each.omitted, 0) for each in found.cuts),
-        usage=None if usage is None else Usage(**msgspec.structs.asdict(usage)),
+        usage=found.usage,
         notices=tuple(_notices(found)),
-        enforced=None if enforced is None else Enforcement(**msgspec.structs.asdict(enforced)),
+        enforced=found.enforced,
         runtime=None if found.warm is None else Runtime(found.why_cold, found.warm),
         denied=None if found.denied is None else _denial(found.denied),
     )
 
 
 def _notices(found: _Result) -> list[Notice]:
-    notices = [Notice(each.code, each.message) for each in found.notices]
+    notices = list(found.notices)
     if found.kept:
         names = ", ".join(found.kept)
         message = f"these files of the run stay on the node, where its run is {found.run_id}: {names}"

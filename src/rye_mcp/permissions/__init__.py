@@ -16,20 +16,11 @@ from rye_mcp.permissions._grants import (
     allows_call,
     problem_of_host,
 )
-from rye_mcp.permissions._hints import hints
-from rye_mcp.permissions._policy import (
-    Action,
-    Isolation,
-    Rule,
-    Undeclared,
-    judge,
-    read_isolation,
-    read_rules,
-)
+from rye_mcp.permissions._policy import Action, Isolation, Rule, Undeclared, judge, read_isolation, read_rules
 from rye_mcp.permissions._reading import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, read_needs, read_permissions
 from rye_mcp.permissions._signers import Effective, effective, taken_to_declare
 from rye_mcp.permissions._value import UNCONFINED, USES, Access, Permissions, Requirement
-from rye_mcp.permissions._words import difference, phrases, sentence
+from rye_mcp.permissions._words import difference, hints, phrases, sentence
 
 __all__ = [
     "ANY_HOST",

@@ -18,10 +18,10 @@ from anyio import to_thread
 from rye_mcp.apart import in_turn
 from rye_mcp.configuration import code_policy
 from rye_mcp.errors import RyeError, addressed_to_a_person
+from rye_mcp.executor.decider import SAVER, is_saver, require_switched_on
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
-from rye_mcp.executor.snippets import SAVER, is_saver, require_switched_on
 from rye_mcp.items import SpaceName
 from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog

@@ -20,9 +20,8 @@ from lilux._dataclasses import dataclass
 from lilux._http.clients import Answer, Clients, Content, Handshake, Line, SentUrl
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
-from rye_mcp.sharing.credentials import Credentials
+from rye_mcp.sharing.credentials import MAX_TOKEN_BYTES, Credentials, authorization
 from rye_mcp.sharing.reference import is_loopback
-from rye_mcp.sharing.tokens import MAX_TOKEN_BYTES, authorization
 
 __all__ = ["Connection", "Reply"]
 

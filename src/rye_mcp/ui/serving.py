@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rye_mcp.ui.peers import is_of_this_user
-
-__all__ = ["serve"]
+__all__ = ["is_of_this_user", "serve", "uid_of_peer"]
 
 _MAX_REQUESTS: Final = 256
 _MAX_HEAD_BYTES: Final = 32 << 10
@@ -55,3 +56,35 @@ class _Connection(H11Protocol):
         if not is_of_this_user(transport.get_extra_info("peername"), transport.get_extra_info("sockname")):
             _log.warning("closed a connection of another user")
             transport.abort()
+
+
+_TABLE: Final = Path("/proc/net/tcp")
+_LOCAL, _REMOTE, _UID = 1, 2, 7
+"""The columns of the table."""
+
+Address = tuple[str, int]
+
+
+def uid_of_peer(peer: Address, ours: Address) -> int | None:
+    """The user whose process is at the other end; None if the kernel does not say."""
+    wanted = (_in_table(peer), _in_table(ours))
+    try:
+        rows = _TABLE.read_text("ascii").splitlines()[1:]
+    except OSError:
+        return None
+    for row in rows:
+        columns = row.split()
+        if (columns[_LOCAL], columns[_REMOTE]) == wanted:
+            return int(columns[_UID])
+    return None
+
+
+def is_of_this_user(peer: Address | None, ours: Address | None) -> bool:
+    """Whether a process of this user is at the other end."""
+    return peer is not None and ours is not None and uid_of_peer(peer, ours) == os.getuid()
+
+
+def _in_table(address: Address) -> str:
+    host, port = address
+    number = int.from_bytes(socket.inet_aton(host), sys.byteorder)
+    return f"{number:08X}:{port:04X}"

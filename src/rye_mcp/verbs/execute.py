@@ -19,11 +19,11 @@ from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import code_policy, rules_about, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.decider import RUNNERS, SAVER, require_switched_on
 from rye_mcp.executor.dry_run import DryRun
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.executor.snippets import RUNNERS, SAVER, require_switched_on
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.permissions import Action as RuleAction

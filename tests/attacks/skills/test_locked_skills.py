@@ -23,7 +23,7 @@ from rye_mcp.verbs.lock import (
     lock_verify,
 )
 from rye_mcp.verbs.offers import OffersRequest, offers
-from rye_mcp.verbs.sign import SignRequest, sign
+from rye_mcp.verbs.sign import SignRequest, SignResult, sign
 from tests import skill_world
 from tests.registry_world import author_in, member_in, registry
 from tests.skill_world import FILES, TEXT, read, written
@@ -100,6 +100,7 @@ def test_only_a_person_moves_the_pins(world: World) -> None:
 def test_a_person_who_signs_again_moves_their_own_pins(world: World) -> None:
     (skill_world.directory_of(world) / "SKILL.md").write_text(OTHER["SKILL.md"])
     result = sign(SignRequest(NAME, ItemType.SKILL), person(world))
+    assert isinstance(result, SignResult)
     assert [each.code for each in result.warnings] == ["lock_refreshed"]
     assert offered(world) == [NAME]
 
@@ -109,6 +110,7 @@ def test_nobody_moves_the_pins_of_another_by_signing(world: World) -> None:
     update(world)
     before = lock_of(world).read_bytes()
     result = sign(SignRequest(NAME, ItemType.SKILL), person(world))
+    assert isinstance(result, SignResult)
     assert "lock_mismatch" in [each.code for each in result.warnings]
     assert lock_of(world).read_bytes() == before
     assert offered(world) == []

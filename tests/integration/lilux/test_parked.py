@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.abc import TaskStatus
 
@@ -111,6 +113,11 @@ async def parked_by(way: str, primitive: SubprocessPrimitive, spec: ParkSpec) ->
     return await zygote.park(
         policy=spec.policy, result_fd=spec.result_fd, descriptors=spec.descriptors, limit=spec.limit
     )
+
+
+def facts_of(pid: int) -> list[str]:
+    """The state of a process, its parent, and more."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 async def cold(primitive: SubprocessPrimitive, spec: ParkSpec, call: CallSpec) -> SubprocessResult:
@@ -265,6 +272,31 @@ async def test_one_that_is_killed_while_it_waits_gets_no_call(
     await primitive.kill(parked.pid, grace=0)
     with pytest.raises(NotParked):
         await parked.run(call_of(spec, tmp_path / "never.py"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_one_whose_end_nobody_has_heard_of_gets_no_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
+    keeper = int(facts_of(parked.pid)[1])
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        os.kill(parked.pid, signal.SIGKILL)
+        while facts_of(parked.pid)[0] != "Z":
+            await anyio.lowlevel.checkpoint()
+
+        async def go_on() -> None:
+            await primitive.status(os.getpid())  # answered after the call has come
+            os.kill(keeper, signal.SIGCONT)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go_on)
+            with pytest.raises(NotParked) as caught:
+                await parked.run(call_of(spec, tmp_path / "never.py"))
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    assert caught.value.code == "parked_gone"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -160,6 +160,11 @@ impl Engine {
             let message = "nothing is parked under this id";
             return Err(RequestError::new("not_parked", "call", message));
         };
+        if run.is_deserted() {
+            // Nothing of the call is done, and its end will say so.
+            self.end_soon(key, 0);
+            return Ok(());
+        }
         if let Err(error) = begun(run, request, payload) {
             self.refuse_call(key, error);
             return Ok(());

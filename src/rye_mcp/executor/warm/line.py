@@ -18,7 +18,7 @@ from lilux._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from rye_mcp.executor.warm.pool import Seat
-    from rye_mcp.executor.warm.zygotes import Slot
+    from rye_mcp.executor.warm.recipe import Slot
 
 __all__ = ["PROCESSORS", "Line", "Place"]
 

@@ -24,8 +24,7 @@ from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.warm.line import Line
-from rye_mcp.executor.warm.recipe import Recipe
-from rye_mcp.executor.warm.zygotes import Slot
+from rye_mcp.executor.warm.recipe import Recipe, Slot
 
 __all__ = ["MAX_KINDS", "Kind", "Pool", "Seat", "Taken", "Template", "memory_allows"]
 

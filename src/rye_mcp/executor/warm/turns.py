@@ -30,8 +30,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.job.snapshot import Room, SnapshotStore
 from rye_mcp.executor.warm.pool import Kind, Pool, Seat, Template
-from rye_mcp.executor.warm.recipe import Lockfiles, Recipe, why_never
-from rye_mcp.executor.warm.zygotes import Slot, at_start
+from rye_mcp.executor.warm.recipe import Lockfiles, Recipe, Slot, at_start, why_never
 from rye_mcp.metadata import Warm
 
 if TYPE_CHECKING:

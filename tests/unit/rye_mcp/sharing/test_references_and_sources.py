@@ -10,9 +10,9 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.items import Space, SpaceName
 from rye_mcp.sharing.artifact import SharedFile, read_manifest, write_manifest
+from rye_mcp.sharing.credentials import challenges_in
 from rye_mcp.sharing.reference import GitReference, Reference, is_loopback, parse_reference
 from rye_mcp.sharing.sources import Pin, Source, Sources, read_sources
-from rye_mcp.sharing.tokens import challenges_in
 from tests.trust_world import refused
 
 DIGEST = "sha256:" + "a" * 64

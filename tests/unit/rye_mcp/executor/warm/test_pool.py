@@ -25,8 +25,7 @@ from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.warm.line import PROCESSORS, Place
 from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, memory_allows
-from rye_mcp.executor.warm.recipe import Recipe
-from rye_mcp.executor.warm.zygotes import MAX_FORK_MS, MAX_PROCESSOR_MS, Slot, is_worn
+from rye_mcp.executor.warm.recipe import MAX_FORK_MS, MAX_PROCESSOR_MS, Recipe, Slot, is_worn
 from rye_mcp.metadata import Warm
 
 RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lilux.primitives.subprocess import RuntimeSpec
-from rye_mcp.executor.warm.zygotes import at_start
+from rye_mcp.executor.warm.recipe import at_start
 
 
 def test_it_starts_with_what_is_read_at_the_start_and_with_nothing_of_a_call() -> None:
