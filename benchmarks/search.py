@@ -10,6 +10,8 @@ Rules:
   slowest answer is what counts. Beside it stands that of a process that does nothing else at that time.
 - A change is a file that was written. It counts from when the system tells of it, as a server is told, until
   a sentence finds it.
+- Over standard streams, a client asks the installed server, and each of ten results has passed the gate. The
+  memory that a first search adds is that of the word table, of the index and of the code.
 - Every answer is checked. A wrong one ends the benchmark with exit code 1. A target that is missed is only
   printed, unless `--strict` is given.
 - Figures mean little while the machine is busy with something else: that is said first.

@@ -2,17 +2,17 @@
 
 The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
 Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
-that, and no text was edited for them.
+that, and `LATER_WISHES` when the misses of these had been looked at; no text was edited for either.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BIGGEST", "FURTHER_WISHES", "LEAST_FOUND", "WISHES"]
+__all__ = ["BIGGEST", "FURTHER_WISHES", "LATER_WISHES", "LEAST_FOUND", "WISHES"]
 
-LEAST_FOUND: Final = (18, 12)
-"""How many of each set find the right item among the first three; of the second, this is as far as it is."""
+LEAST_FOUND: Final = (18, 12, 12)
+"""How many of each set find the right item among the first three: 13 of those that no text was edited for."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
 

@@ -18,6 +18,7 @@ from harness.figures import IncorrectError, percentile
 from harness.memory import idle_percent
 from harness.report import machine
 from harness.search_scene import Scene, query_kinds
+from harness.search_server import measure_server
 from harness.search_shared import measure_first_index, measure_shared
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.queries import read_query
@@ -40,6 +41,14 @@ MAX_P50_MS = {
     "prefix": {10_000: 20.0, 100_000: 20.0},
 }
 """How long a query of each kind may take, for so many items."""
+
+
+MAX_OF_A_SERVER = {
+    "one word over stdio, 10 verified results, p50": {10_000: 10.0},
+    "three words over stdio, 10 verified results, p50": {10_000: 10.0},
+    "twelve words over stdio, 10 verified results, p50": {10_000: 15.0},
+}
+"""The same for a client of the server, which gets ten results that have passed the gate."""
 
 
 def main(doc: str) -> int:
@@ -82,6 +91,8 @@ def measure(directory: Path, size: int, *, quick: bool) -> Iterator[dict[str, An
         yield _figure(size, "a look at files that are as they were, p50", refresh_ms, "ms", None)
     shared = measure_shared(scene, 3 if quick else 20)
     yield _figure(size, "four readers and two writers: a search, p95", shared, "ms", None)
+    for name, value, unit in measure_server(scene, QUICK_QUERIES if quick else QUERIES):
+        yield _figure(size, name, value, unit, MAX_OF_A_SERVER.get(name, {}).get(size))
     if scan_ms := _scan_ms(scene):
         yield _figure(size, "ripgrep through all files, p50", scan_ms, "ms", None)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
 from rye_mcp.spaces import Spaces
 
 __all__ = ["Scene", "query_kinds"]
@@ -99,8 +99,12 @@ class Scene:
 
     def place(self, item_id: str) -> ItemPlace:
         """Where a tool of the project is."""
-        [space] = (space for space in self._spaces.accessible() if space.name is SpaceName.PROJECT)
-        return ItemPlace(space, ItemType.TOOL, item_id, ".py")
+        return ItemPlace(self.space, ItemType.TOOL, item_id, ".py")
+
+    @property
+    def space(self) -> Space:
+        """The space of the project."""
+        return self._spaces.space(SpaceName.PROJECT)
 
     @property
     def _spaces(self) -> Spaces:

@@ -123,6 +123,11 @@ class Talk:
         self.started_ms = (time.perf_counter() - self.begun) * 1000
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

@@ -24,6 +24,7 @@ __all__ = [
     "publish",
     "read",
     "read_capped",
+    "real_path",
     "staged",
     "sync_directory",
     "write_whole",
@@ -284,6 +285,19 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         descriptor = os.open(path, flags)
     try:
         yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def real_path(path: str) -> str:
+    """The path behind every link, as `os.path.realpath` says it. The kernel knows that of what is there."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    try:
+        found = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - in every call
+        return found if os.path.exists(found) else os.path.realpath(path)  # noqa: PTH110
     finally:
         os.close(descriptor)
 

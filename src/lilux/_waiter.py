@@ -119,20 +119,17 @@ def code_of(script: str) -> types.CodeType:
             source = file.read()
         known = KNOWN.get(source)
         if known is not None:
-            return renamed(known, script)
+            import _imp
+
+            # As for a module whose bytecode was made elsewhere; the code is this process's own.
+            getattr(_imp, "_fix_co_filename")(known, script)  # noqa: B009 - private to importlib
+            return known
     except OSError as exc:
         sys.stderr.write(
             f"{sys.executable}: can't open file {script!r}: [Errno {exc.errno}] {exc.strerror}\n"
         )
         sys.exit(2)
     return compile(source, script, "exec", dont_inherit=True)
-
-
-def renamed(code: types.CodeType, script: str) -> types.CodeType:
-    """The same code, as if it had been compiled from this file."""
-    inner = type(code)
-    constants = tuple(renamed(each, script) if isinstance(each, inner) else each for each in code.co_consts)
-    return code.replace(co_filename=script, co_consts=constants)
 
 
 def run(script: str) -> None:

@@ -22,8 +22,8 @@ from rye_mcp.files import Tree
 
 __all__ = ["CacheFile", "DamagedError"]
 
-BUSY_TIMEOUT_S: Final = 5.0
-"""How long to wait for another process that writes; each writes for a second at most."""
+BUSY_TIMEOUT_S: Final = 20.0
+"""How long to wait for others that write: each does for a second at most, or longer on a busy machine."""
 
 LOCK_TIMEOUT_S: Final = 5.0
 """How long to wait for another process that makes a file: one that was stopped stops no others."""

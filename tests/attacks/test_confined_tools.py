@@ -177,6 +177,50 @@ async def test_a_run_says_and_logs_what_was_enforced(attempt: Attempt) -> None:
     assert result.as_dict()["enforced"] == {"level": "cell", "project": "read", "net": "none"}
 
 
+FILLS = '''\
+"""Fills its directory for temporary files."""
+
+import os
+import tempfile
+
+__tool_type__ = "python"
+__executor_id__ = "python_function_runtime"
+__version__ = "1.0.0"
+PERMISSIONS = {}
+CONFIG_SCHEMA = {"type": "object", "properties": {"bytes": {"type": "integer"}}}
+
+
+def execute(params, project_path):
+    path = os.path.join(tempfile.gettempdir(), "much")
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(params["bytes"]))
+    except OSError:
+        return "full"
+    return os.path.getsize(path)
+'''
+
+
+async def test_a_user_limits_what_a_run_takes_and_hears_what_nothing_limits(attempt: Attempt) -> None:
+    world = attempt.workshop.world
+    settings = world.user_space / "config/rye.yaml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("isolation: {limits: {temp: 4MiB, memory: 8GiB}}\n", "utf-8")
+    file = world.file(FILLS.encode(), item_id="demo/fills", extension=".py")
+    world.stored(world.signed(file, world.key(SignerKind.PERSON)))
+    small = await attempt.run("demo/fills", {"bytes": 1 << 20})
+    large = await attempt.run("demo/fills", {"bytes": 8 << 20})
+    assert (small.data, large.data) == (1 << 20, "full")
+    assert large.enforced is not None
+    assert "temp" in large.enforced.limits
+    groups = (await SubprocessPrimitive().probe()).groups
+    is_limited = groups is not None and "memory" in groups.limits
+    assert ("memory" in large.enforced.limits, "memory" in large.enforced.unenforced) == (
+        is_limited,
+        not is_limited,
+    )
+
+
 async def signed_by_an_agent(attempt: Attempt, primitive: str, config: str) -> None:
     text = (
         f"version: 1.0.0\ntool_type: script\nexecutor_id: rye/core/primitives/{primitive}\n"

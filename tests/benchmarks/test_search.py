@@ -93,6 +93,9 @@ def test_all_that_search_costs_is_measured(tmp_path: Path) -> None:
         assert figures[name]["value"] > 0
     assert figures["slowest ping meanwhile"]["limit"] == 20
     assert figures["a change until it is found, p50"]["limit"] == 100
+    for kind in ("one word", "three words", "twelve words"):
+        assert figures[f"{kind} over stdio, 10 verified results, p50"]["value"] > 0
+    assert figures["memory that a first search adds to a server"]["value"] > 0
     assert "four readers and two writers: a search, p95" in figures
     for name, figure in figures.items():
         line = next(line for line in ran.stdout.splitlines() if f"items  {name} " in line)

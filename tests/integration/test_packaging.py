@@ -157,6 +157,12 @@ def test_the_wheel_holds_both_packages_the_system_space_and_the_supervisor(wheel
     assert f"rye_mcp-{VERSION}.data/scripts/lilux-proc" in names
 
 
+def test_the_word_table_takes_at_most_4_mb_of_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        table = archive.getinfo("rye_mcp/language/words.table")
+    assert 0 < table.compress_size <= 4 << 20
+
+
 def test_an_old_build_directory_leaves_no_trace_in_the_wheel(wheel: Path) -> None:
     names = wheel_names(wheel)
     assert not [name for name in names if "deleted" in name]

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "494b09966ece470b5aa74e0d082950e46e8d57092cd8b43de894fad2357cf9d3"
+MANIFEST_SHA256: Final = "9ffc3bb41c9b83ac61bfe5957b3b1da6cf1131dfebe9f7a2bef15b3179dda44d"

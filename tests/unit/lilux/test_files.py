@@ -16,6 +16,42 @@ from tests.file_helpers import UMASKS, mode_of, names_in, run_at_once, run_pytho
 
 MODES = [0o600, 0o644, 0o400]
 
+PATHS = (
+    "file",
+    "link",
+    "link_to_link",
+    "linked/file",
+    "linked/../file",
+    "missing",
+    "broken",
+    "linked/missing",
+    "loop",
+    "",
+)
+"""Below a directory with all of these; the first one is the directory itself."""
+
+
+@pytest.mark.parametrize("relative", PATHS)
+def test_a_real_path_is_what_the_standard_library_says(
+    tmp_path: Path, relative: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "directory").mkdir()
+    for place in ("file", "directory/file"):
+        (tmp_path / place).touch()
+    links = {
+        "link": "file",
+        "link_to_link": "link",
+        "linked": "directory",
+        "broken": "nothing",
+        "loop": "loop",
+    }
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    path = str(tmp_path / relative)
+    assert _files.real_path(path) == os.path.realpath(path)
+    monkeypatch.chdir(tmp_path)
+    assert _files.real_path(relative or ".") == os.path.realpath(relative or ".")
+
 
 @pytest.mark.parametrize("mask", UMASKS, ids=oct)
 @pytest.mark.parametrize("mode", MODES, ids=oct)

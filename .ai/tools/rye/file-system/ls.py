@@ -91,7 +91,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Which is the largest file of a directory?",
+        "description": "Which file in a folder is the biggest?",
         "parameters": {"path": "src", "sort": "size", "limit": 1},
         "files": {"src/small.txt": "1", "src/large.txt": "12345"},
         "expect": {"contains": {"path": "src", "total": 2, "truncated": True}},

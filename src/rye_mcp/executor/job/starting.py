@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from lilux._files import real_path
 from lilux.primitives.subprocess import Halves, ProcessSpec, RuntimeSpec
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import PathWithoutShims, is_shim, meant
@@ -169,9 +170,10 @@ def _why_not(program: str, started: str, directories: Directories) -> str | None
 
 def _real(program: str) -> str:
     """The real file, unless the name that a program is started by means something to it."""
-    real = os.path.realpath(program)
-    here = Path(program).parent
-    in_environment = (here.parent / _CONFIGURATION).exists() or (here / _CONFIGURATION).exists()
+    real = real_path(program)
+    here = os.path.dirname(program)  # noqa: PTH120 - in every call
+    places = (os.path.dirname(here), here)  # noqa: PTH120
+    in_environment = any(os.path.exists(f"{place}/{_CONFIGURATION}") for place in places)  # noqa: PTH110
     return program if in_environment or _stem(program) != _stem(real) else real
 
 

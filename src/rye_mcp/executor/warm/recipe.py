@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from lilux._files import real_path
 from lilux._stamps import Stamp, settled, stamp_of
 from lilux.primitives.subprocess import Halves, Policy, RuntimeSpec, SubprocessResult, Zygote
 from lilux.primitives.subprocess import Hosts as NamedHosts
@@ -105,25 +106,13 @@ def why_never(process: Halves) -> str | None:
     return "descriptors" if call.descriptors else None
 
 
-def _real(command: str) -> str:
-    """The file behind every link, as the kernel finds it: that takes a tenth of looking at each directory."""
-    try:
-        descriptor = os.open(command, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return command
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - in every call
-    finally:
-        os.close(descriptor)
-
-
 def _prefix(command: str) -> str:
     return os.path.dirname(os.path.dirname(command))  # noqa: PTH120 - in every call
 
 
 def _packages(command: str) -> Iterator[tuple[str, Stamp | None]]:
     """The directories of installed packages, and the files in them that run code when Python starts."""
-    for prefix in dict.fromkeys((_prefix(command), _prefix(_real(command)))):
+    for prefix in dict.fromkeys((_prefix(command), _prefix(real_path(command)))):
         for directory in _directories(prefix, stamp_of(f"{prefix}/lib")):
             stamp = stamp_of(directory)
             yield directory, stamp
