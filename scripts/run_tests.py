@@ -7,8 +7,9 @@ Rules:
 - Tests run beside each other, on every processor; tests that are `alone` run after them, one at a time. Each
   of the two runs ends with pytest's own closing line.
 - A few tests that failed run once more, one at a time: on a machine with other work, a test that waits for
-  processes may lose a race against its time limit. A test that passes then is named at the end, so that it
-  can be looked into; one that fails again fails the run.
+  processes may lose a race against its time limit. Those that fail then, too, get a second and last chance if
+  the machine has more to do than it has processors. A test that passes then is named at the end, and somebody
+  should look into it; one that still fails fails the run.
 - Only `all` measures coverage, once, of both runs together, with the quickest tracer that knows branches.
 - Other arguments go to pytest. The exit code is that of the first run that failed; 5 means that no test was
   selected.
@@ -21,7 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -63,29 +64,44 @@ def main(arguments: Sequence[str]) -> int:
     }
     # pytest rewrites every test module; it keeps the result for all workers, and for the next run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    codes = [run_pytest(["--tier", tier, *run, *others], environment) for run in runs_of(tier)]
+    ended = [run_pytest(["--tier", tier, *run, *others], environment) for run in runs_of(tier)]
+    codes = [code for code, _ in ended]
+    notes = [note for _, found in ended for note in found]
+    if notes:
+        print("\nEach of these deserves a look:", *notes, sep="\n", flush=True)
     failed = [code for code in codes if code not in {0, NOTHING_SELECTED}]
     return failed[0] if failed else min(codes)
 
 
-def run_pytest(arguments: Sequence[str], environment: Mapping[str, str], root: Path = ROOT) -> int:
-    """Run pytest, and once more the few tests that failed."""
+def run_pytest(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    root: Path = ROOT,
+    *,
+    is_busy: Callable[[], bool] = lambda: os.getloadavg()[0] > (os.cpu_count() or 1),
+) -> tuple[int, list[str]]:
+    """Run pytest, and again the few that failed: the exit code, and a line for each that passed then."""
+    code, failed = _run(arguments, environment, root)
+    notes: list[str] = []
+    for chance in (1, 2):
+        if not 0 < len(failed) <= FEW or (chance == 2 and not is_busy()):
+            break
+        print("\nAgain, one at a time:", *failed, sep="\n  ", flush=True)
+        code, still = _run(["-n", "0", *failed], environment, root)
+        if code not in {0, FAILED}:
+            break
+        notes += [f"passed only when alone ({chance} of 2): {test}" for test in failed if test not in still]
+        failed = still
+    return code, notes
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> tuple[int, list[str]]:
+    """Run pytest: the exit code, and the tests that failed, as its cache names them."""
     with tempfile.TemporaryDirectory() as cache:
         code = _pytest([*arguments, "-o", f"cache_dir={cache}"], environment, root)
-        failed = _failed(Path(cache)) if code == FAILED else []
-        if not 0 < len(failed) <= FEW:
-            return code
-        print("\nOnce more, one at a time:", *failed, sep="\n  ", flush=True)
-        code = _pytest(["-n", "0", *failed], environment, root)
-    if code == 0:
-        print("These failed first and passed alone; each deserves a look:", *failed, sep="\n  ", flush=True)
-    return code
-
-
-def _failed(cache: Path) -> list[str]:
-    """The tests that failed, as pytest's cache names them."""
-    found = cache / "v/cache/lastfailed"
-    return sorted(json.loads(found.read_bytes())) if found.is_file() else []
+        found = Path(cache) / "v/cache/lastfailed"
+        is_told = code == FAILED and found.is_file()
+        return code, sorted(json.loads(found.read_bytes())) if is_told else []
 
 
 def _pytest(arguments: Sequence[str], environment: Mapping[str, str], root: Path) -> int:

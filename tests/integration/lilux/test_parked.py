@@ -270,6 +270,7 @@ async def test_one_that_is_killed_while_it_waits_gets_no_call(
 ) -> None:
     parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     await primitive.kill(parked.pid, grace=0)
+    await parked.ended()
     with pytest.raises(NotParked):
         await parked.run(call_of(spec, tmp_path / "never.py"))
 
