@@ -6,6 +6,7 @@ Rules:
 
 - The same signed tools, but for `workspace: none`, are called in turns in one process, as a server does:
   /bin/true, and a Python script. The worker is a process that `rye engine add` without `--ssh` leads to.
+  Where Ray is installed, a cluster of one node on this machine is another contender.
 - What counts for one call at a time is the median, over the rounds, of the differences of the medians within
   a round; for many at once the calls a second of both, one after the other.
 - Every answer is checked before its time counts. A missed target is only printed, unless `--strict` is

@@ -4,8 +4,8 @@
   all that it was asked for.
 * An `async def` test runs under asyncio. A test of lilux runs under trio too: in `make test` its first case.
   One that is marked `both_loops` does so in `make test-all`.
-* `rounds` says how often an orphan or leak test repeats itself: a few times in a normal run, many in
-  `make soak`.
+* `rounds` says how often an orphan or leak test repeats itself: twice in `make test`, a few times in
+  `make test-all`, many times in `make soak`.
 * A test that is `alone` measures to a fraction of a second, or counts memory: nothing runs beside it.
 * What collection has made is no garbage: walking through it takes up to 0.7 s of whatever thread happens to
   fill the youngest generation, which is twice what `lilux.schemas` allows a validation.
@@ -33,6 +33,7 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=20)
 settings.load_profile("all")
 
 ROUNDS = 5
+QUICK_ROUNDS = 2
 SOAK_ROUNDS = 200
 SOAK_TIMEOUT_S = 3600
 
@@ -204,7 +205,9 @@ def own_place() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often a test that looks for survivors or leaks repeats itself."""
-    return SOAK_ROUNDS if request.config.getoption("--soak") else ROUNDS
+    if request.config.getoption("--soak"):
+        return SOAK_ROUNDS
+    return QUICK_ROUNDS if request.config.getoption("--tier") == "quick" else ROUNDS
 
 
 @pytest.fixture(scope="module")

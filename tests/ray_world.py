@@ -47,6 +47,7 @@ SERVER = """\
 import os, sys, anyio
 from pathlib import Path
 from rye_mcp.app import App, Settings
+from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 
 async def main(project, home, state, item_id):
@@ -56,11 +57,15 @@ async def main(project, home, state, item_id):
     app = App.open(settings)
     async with app.closing():
         watch = Watch(on_output=lambda stream, data, skipped: os.write(1, data))
-        await app.executor().run(item_id, watch=watch)
+        try:
+            said = (await app.executor().run(item_id, watch=watch)).code
+        except RyeError as exc:
+            said = exc.code
+    print(said)
 
 anyio.run(main, *sys.argv[1:])
 """
-"""A server that makes one call."""
+"""A server that makes one call, and says what came of it."""
 
 
 def _with_its_parent() -> None:

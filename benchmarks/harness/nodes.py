@@ -1,4 +1,4 @@
-"""The same tools here and on a worker of this machine, in turns, in one process."""
+"""The same tools here, on a worker of this machine and in a slot of Ray, in turns, in one process."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from harness.memory import idle_percent
+from harness.ray_node import ADDRESS, HERE, is_installed, ray_node, resident_mb
 from harness.report import machine
 from harness.server import SCRIPTS
 from rye_mcp.app import App, Settings
@@ -37,11 +40,20 @@ SUM: Final = """\
 print(40 + 2)
 """
 
-ADDED_MS: Final = 2.0
-"""How much longer /bin/true may take on a worker of this machine."""
+ADDED_MS: Final = {"node": 2.0, "ray": 4.0}
+"""How much longer /bin/true may take on a worker of this machine, and in a slot of Ray."""
+
+SUM_RATIO: Final = 1.3
+"""How many times as long a Python tool may take in a slot of Ray."""
+
+MEMORY_MB: Final = {"sidecar.py": 80.0, "ray::Slot": 100.0}
+"""How much the process that speaks to Ray may hold, and an actor."""
 
 AT_ONCE: Final = {"bin_true": 0.9, "sum": 0.7}
 """How many calls a second of those here a worker of this machine has to reach, many at once."""
+
+ENGINES: Final = {"node": "bench", "ray": "grid"}
+"""What the engines are called."""
 
 CALLS_PER_ROUND: Final = 40
 MANY: Final = 200
@@ -63,8 +75,9 @@ def main(description: str) -> int:
     if idle < QUIET_PERCENT:
         print(f"the machine is busy (idle: {idle:.0f} %): the figures mean little")
     rounds, calls, many = (2, 5, 10) if options.quick else (options.rounds, CALLS_PER_ROUND, MANY)
+    elsewhere = ("node", "ray") if is_installed() else ("node",)
     with tempfile.TemporaryDirectory(prefix="rye-bench-") as place:
-        report = anyio.run(_measured, Path(place), rounds, calls, many)
+        report = anyio.run(_measured, Path(place), rounds, calls, many, elsewhere)
     report |= {"machine": machine(), "idle_percent": idle}
     _print(report)
     if options.json is not None:
@@ -73,8 +86,10 @@ def main(description: str) -> int:
     return 1 if missed and options.strict else 0
 
 
-async def _measured(place: Path, rounds: int, calls: int, many: int) -> dict[str, Any]:
-    project, environment = await anyio.to_thread.run_sync(_project, place)
+async def _measured(
+    place: Path, rounds: int, calls: int, many: int, elsewhere: Sequence[str]
+) -> dict[str, Any]:
+    project, environment = await anyio.to_thread.run_sync(_project, place, elsewhere)
     settings = Settings.find(
         project=project,
         user_directory=Path(environment["HOME"]),
@@ -83,44 +98,63 @@ async def _measured(place: Path, rounds: int, calls: int, many: int) -> dict[str
         environment=environment,
     )
     app = App.open(settings)
-    async with app.closing():
-        contenders = _contenders(app.executor())
-        for call in contenders.values():
-            await call()
-        medians = await _one_by_one(contenders, rounds, calls)
-        per_second = {name: await _at_once(call, many) for name, call in contenders.items()}
+    with ray_node(place, environment) if "ray" in elsewhere else nullcontext():
+        async with app.closing():
+            contenders = _contenders(app.executor(), elsewhere)
+            for call in contenders.values():
+                await call()
+            medians = await _one_by_one(contenders, rounds, calls)
+            per_second = {name: await _at_once(call, many) for name, call in contenders.items()}
+            home = Path(environment["HOME"])
+            memory = {name: max(resident_mb(name, home), default=0.0) for name in MEMORY_MB}
     added = {
-        name: statistics.median(
-            one - other for one, other in zip(medians[f"node {name}"], medians[f"here {name}"], strict=True)
+        f"{where} {name}": statistics.median(
+            one - other
+            for one, other in zip(medians[f"{where} {name}"], medians[f"here {name}"], strict=True)
         )
+        for where in elsewhere
         for name in AT_ONCE
     }
-    targets = [_target("bin_true, on the node over here, ms", added["bin_true"], ADDED_MS, at_least=False)]
-    for name, limit in AT_ONCE.items():
-        ratio = per_second[f"node {name}"] / per_second[f"here {name}"]
-        what = f"{name}, {many} at once: calls a second on the node ÷ here"
-        targets.append(_target(what, ratio, limit, at_least=True))
     p50 = {name: statistics.median(found) for name, found in medians.items()}
+    targets = [each for where in elsewhere for each in _targets(where, added, p50, per_second, many)]
+    if "ray" in elsewhere:
+        targets += [
+            _target(f"{name}, MB", memory[name], limit, at_least=False) for name, limit in MEMORY_MB.items()
+        ]
     return {"p50_ms": p50, "per_second": per_second, "added_ms": added, "targets": targets}
 
 
-def _contenders(executor: PrimitiveExecutor) -> Calls:
-    def caller(name: str, answer: Any, *, on_node: bool) -> Call:
-        item_id = f"{'node' if on_node else 'here'}/{name}"
+def _targets(
+    where: str,
+    added: Mapping[str, float],
+    p50: Mapping[str, float],
+    per_second: Mapping[str, float],
+    many: int,
+) -> Iterator[dict[str, Any]]:
+    what = f"bin_true, {where} over here, ms"
+    yield _target(what, added[f"{where} bin_true"], ADDED_MS[where], at_least=False)
+    if where == "ray":
+        yield _target("sum, ray ÷ here", p50["ray sum"] / p50["here sum"], SUM_RATIO, at_least=False)
+    for name, limit in AT_ONCE.items():
+        ratio = per_second[f"{where} {name}"] / per_second[f"here {name}"]
+        yield _target(f"{name}, {many} at once: calls a second, {where} ÷ here", ratio, limit, at_least=True)
 
+
+def _contenders(executor: PrimitiveExecutor, elsewhere: Sequence[str]) -> Calls:
+    def caller(name: str, answer: Any, where: str) -> Call:
         async def call() -> None:
-            result = await executor.run(item_id)
+            result = await executor.run(f"{where}/{name}")
             assert result.success, result.error
             assert result.data == answer, result.data
-            assert (result.node is not None) is on_node
+            assert (None if result.node is None else result.node.engine) == ENGINES.get(where)
 
         return call
 
     answers = {"bin_true": "", "sum": 42}
     return {
-        f"{'node' if on_node else 'here'} {name}": caller(name, answer, on_node=on_node)
+        f"{where} {name}": caller(name, answer, where)
         for name, answer in answers.items()
-        for on_node in (False, True)
+        for where in ("here", *elsewhere)
     }
 
 
@@ -161,10 +195,10 @@ def _print(report: dict[str, Any]) -> None:
         print(f"{target['name']}: {target['value']:.2f} ({limit}) {'ok' if target['is_met'] else 'MISSED'}")
 
 
-def _project(place: Path) -> tuple[Path, dict[str, str]]:
-    """A project with each tool twice, and an engine that takes those of one directory."""
+def _project(place: Path, elsewhere: Sequence[str]) -> tuple[Path, dict[str, str]]:
+    """A project with each tool in several directories, and engines that take those of one."""
     project, home = place / "project", place / "home"
-    for directory in ("node", "here"):
+    for directory in ("here", *elsewhere):
         (project / ".ai/tools" / directory).mkdir(parents=True)
     home.mkdir()
     environment = {
@@ -174,11 +208,10 @@ def _project(place: Path) -> tuple[Path, dict[str, str]]:
         "XDG_STATE_HOME": str(place / "state"),
         "XDG_CACHE_HOME": str(place / "cache"),
     }
-    for directory, yaml, comment in (
-        ("node", "workspace: none\n", "# workspace: none\n"),
-        ("here", "", ""),
-    ):
+    for directory in ("here", *elsewhere):
         tools = project / ".ai/tools" / directory
+        yaml = "" if directory == "here" else "workspace: none\n"
+        comment = yaml and f"# {yaml}"
         (tools / "bin_true.yaml").write_text(TRUE.format(workspace=yaml))
         (tools / "sum.py").write_text(SUM.format(workspace=comment))
 
@@ -194,11 +227,14 @@ def _project(place: Path) -> tuple[Path, dict[str, str]]:
         return ran.stdout
 
     rye("init")
-    for directory in ("node", "here"):
+    for directory in ("here", *elsewhere):
         rye("sign", f"{directory}/*")
     rye("trust", "project")
     document = place / "node.toml"
     document.write_text(rye("node", "init", "--owner", "bench"))
-    rye("node", "accept", str(document), "--ids", "node/*")
-    rye("engine", "add", "bench", "--node", str(document), "--takes", "node/*")
+    rye("node", "accept", str(document), "--ids", "node/*", "--ids", "ray/*")
+    rye("engine", "add", ENGINES["node"], "--node", str(document), "--takes", "node/*")
+    cluster = ("--ray", ADDRESS, "--here", HERE, "--python", sys.executable)
+    if "ray" in elsewhere:
+        rye("engine", "add", ENGINES["ray"], "--node", str(document), "--takes", "ray/*", *cluster)
     return project, environment

@@ -569,7 +569,7 @@ def test_where_no_more_is_kept_of_persons_no_agent_signs(world: World) -> None:
     changed(second)
     asked(world, "demo/second")
     error = refused("person_required", lambda: sign(SignRequest("demo/second"), agent(world)))
-    assert "the record of who signed what in this project is full" in error.message
+    assert "the record of signers of this project is full" in error.message
     sign(SignRequest("demo/second"), person(world))
     changed(file)
     asked(world)

@@ -15,6 +15,8 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.sharing.artifact import MAX_MANIFEST_BYTES
+from rye_mcp.sharing.fetching import Network
+from rye_mcp.sharing.reference import parse_reference
 from tests.http_server import Connection, Request, authority, serve, server_tls
 from tests.people import Person
 from tests.registry_world import Fault, Member, RegistryServer, author_in, member_in, registry
@@ -342,3 +344,28 @@ async def test_a_sync_speaks_without_tls_to_the_registry_that_was_named_and_to_n
         shown = await rye("sync", "--insecure", f"{HOST}:{first.port}")
         assert shown.count("wrote   tools/demo/") == 2
         assert len(second.requests) > asked
+
+
+SPELLINGS = (
+    "localhost", "localhost.", "a.localhost", "127.0.0.1", "127.1", "0x7f000001", "2130706433", "0.0.0.0",  # noqa: S104
+    "[::1]", "[::]", "[::ffff:127.0.0.1]", "169.254.169.254",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not is_known(HOST), reason="the name of this machine leads nowhere")
+async def test_a_redirect_leads_to_this_machine_in_no_spelling() -> None:
+    """A registry elsewhere would have the user ask services that only this machine reaches."""
+    there = RegistryServer()
+    places = iter(SPELLINGS)
+
+    async def leads_here(_: RegistryServer, connection: Connection, request: Request) -> bool:
+        await connection.reply("302 Found", headers={"Location": f"https://{next(places)}:1/x"})
+        return True
+
+    there.faults.append(leads_here)
+    async with serve(there.answer, host=socket.gethostbyname(HOST)) as server:
+        host = f"{HOST}:{server.port}"
+        for spelling in SPELLINGS:
+            with pytest.raises(RyeError) as caught:
+                await Network({}, lambda _: None, {host}).fetch(parse_reference(f"{host}/team/tools:1"))
+            assert "found this machine" in caught.value.message, spelling

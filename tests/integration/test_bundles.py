@@ -263,7 +263,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 @pytest.mark.parametrize("item_id", CALLS)
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@settings(max_examples=max(1, settings().max_examples // 30), deadline=None, phases=[Phase.generate])
 @given(data=st.data())
 async def test_a_run_from_a_bundle_is_a_run_from_files(
     desk: Workshop, item_id: str, data: st.DataObject

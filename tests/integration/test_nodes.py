@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -188,6 +189,7 @@ async def test_a_clock_that_is_an_hour_off_is_no_hindrance(pair: Pair, off: int)
 
 MISTAKE = """\
 import sys
+import sysconfig
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 async def broken(self, bundle, *, granted=None, watch=None):
     {begun}
@@ -211,3 +213,19 @@ async def test_a_mistake_of_the_node_is_a_refusal_only_before_the_run_has_begun(
             await pair.call(link, await pair.bundle("demo/count"))
     assert caught.value.code == code
     assert caught.value.details.get("sent", False) is (code == "lost")
+
+
+FULL_DISK = 'ulimit -f 0; exec "$0" worker'
+
+
+async def test_a_node_whose_disk_is_full_runs_nothing_and_says_so(pair: Pair) -> None:
+    pair.accept()
+    pair.trust()
+    rye = str(Path(sysconfig.get_path("scripts"), "rye"))
+    async with pair.linked() as link:
+        assert (await pair.call(link, await pair.bundle("demo/count"))).outcome.success
+    async with pair.linked(command=["/bin/sh", "-c", FULL_DISK, rye]) as link:
+        with pytest.raises(RyeError) as caught:
+            await pair.call(link, await pair.bundle("demo/count"))
+    assert (caught.value.code, pair.counted) == ("write_failed", 1)
+    assert "on the node" in caught.value.hint

@@ -121,6 +121,7 @@ def active(found: Collector) -> list[int]:
 
 
 async def test_a_server_ends_though_its_collector_never_answers(workshop: Workshop) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="pip install --group dev")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         person, project = workshop.person, workshop.project

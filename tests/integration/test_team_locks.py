@@ -92,7 +92,8 @@ def team(tmp_path: Path) -> Team:
     return Team(tmp_path)
 
 
-@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.first_case
+@pytest.mark.parametrize("asks", [True, False])
 def test_both_clone_run_and_commit_and_what_they_pull_merges(team: Team, asks: bool) -> None:
     """By themselves, runs write nothing. Where the project asks for locks, both write the same bytes."""
     if asks:

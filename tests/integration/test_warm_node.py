@@ -66,7 +66,8 @@ export const execute = (params) => [typeof readFileSync, typeof require, params]
 """
 
 
-@pytest.mark.parametrize("confined", ["", "// permissions: {}\n"], ids=["free", "confined"])
+@pytest.mark.first_case
+@pytest.mark.parametrize("confined", ["// permissions: {}\n", ""], ids=["confined", "free"])
 async def test_a_tool_does_the_same_warm_and_cold(workshop: Workshop, confined: str) -> None:
     tools = [
         tool(workshop, body, name=f"t{number}.js", more=confined)

@@ -145,6 +145,24 @@ async def test_a_server_that_is_killed_leaves_nothing_on_the_node(site: RaySite)
     assert site.counted - before == 1
 
 
+async def test_a_server_that_is_stopped_has_its_call_ended_and_is_told_when_it_goes_on(site: RaySite) -> None:
+    site.engine()
+    site.server.sign("demo/wait.sh", tool(WAIT))
+    before = site.counted
+    with site.start_a_server("demo/wait") as server:
+        assert server.stdout is not None
+        pid = int(await anyio.to_thread.run_sync(server.stdout.readline))
+        server.send_signal(signal.SIGSTOP)
+        try:
+            with anyio.fail_after(SILENCE_S):
+                await gone([pid])
+        finally:
+            server.send_signal(signal.SIGCONT)
+        told = await anyio.to_thread.run_sync(server.stdout.read)
+    assert told.split()[-1] in ("cancelled", "lost")
+    assert site.counted - before == 1
+
+
 async def test_a_wrong_token_and_a_dead_host_are_unreachable_and_nothing_runs(site: RaySite) -> None:
     before = site.counted
     wrong = site.server.world.root / "token"

@@ -57,7 +57,8 @@ def add(
         typer.Option("--here", metavar="ADDRESS", help="The address of this machine in the Ray cluster."),
     ] = None,
     python: Annotated[
-        Path | None, typer.Option("--python", help="A Python of this machine that has ray; that of rye else.")
+        Path | None,
+        typer.Option("--python", help="A Python on this machine that has ray; by default that of rye."),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="The file with the token of the Ray cluster.")
@@ -66,7 +67,7 @@ def add(
         int | None, typer.Option("--width", help="How many calls share a worker on a Ray cluster.")
     ] = None,
     program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="The rye of those machines.")
+        str, typer.Option("--program", metavar="PATH", help="The path of rye on those machines.")
     ] = "rye",
     label: Annotated[
         list[str] | None,

@@ -35,7 +35,8 @@ def init(
         Path | None, typer.Option("--project", metavar="DIR", help="The directory; by default this one.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="What others see as owner of your key.")
+        str | None,
+        typer.Option("--owner", metavar="NAME", help="The name that others see as the owner of your key."),
     ] = None,
     propose: Annotated[
         bool,

@@ -232,7 +232,9 @@ def explain(
     ] = None,
     svg: Annotated[bool, typer.Option("--svg", help="Print the chain as an SVG picture.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the chain as a Mermaid chart.")] = False,
-    locked: Annotated[bool, typer.Option("--locked", help="As if only what is locked may run.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Explain as if only locked tools may run.")
+    ] = False,
     item_type: LockedTypeOption = ItemType.TOOL,
     project: ProjectOption = None,
     as_json: JsonOption = False,

@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 KindOption = Annotated[Kind, typer.Option("--kind", help="Whose key pair: yours, or that of your agents.")]
 OwnerOption = Annotated[
-    str | None, typer.Option("--owner", metavar="NAME", help="What others are to see as the owner.")
+    str | None, typer.Option("--owner", metavar="NAME", help="The owner's name that others see.")
 ]
 
 
@@ -91,7 +91,9 @@ def rotate(
     owner: OwnerOption = None,
     unlinked: Annotated[
         bool,
-        typer.Option("--unlinked", help="Do not sign the new key with the old one, as when that is lost."),
+        typer.Option(
+            "--unlinked", help="Do not sign the new key with the old one, for example because that is lost."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -161,7 +163,9 @@ def export(kind: KindOption = Kind.PERSON, owner: OwnerOption = None, as_json: J
 @keys.command()
 def passphrase(
     kind: KindOption = Kind.PERSON,
-    remove: Annotated[bool, typer.Option("--remove", help="Keep the key in the clear.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the passphrase: the key is no longer encrypted.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Encrypt the private key with another passphrase, or none."""

@@ -80,16 +80,18 @@ StatusOption = Annotated[
 ]
 SinceOption = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Begun then or later: 2h, 3d, or 2026-11-18T14:00."),
+    typer.Option(
+        "--since", metavar="TIME", help="Started at this time or later: 2h, 3d, or 2026-11-18T14:00."
+    ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Begun before; in the same forms.")
+    str | None, typer.Option("--until", metavar="TIME", help="Started before this time; the same forms.")
 ]
 LimitOption = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest ones.")
+    int, typer.Option("--limit", metavar="N", min=1, help="Show at most this many, the newest ones.")
 ]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
+    bool, typer.Option("--follow", "-f", help="Print every run that begins or ends, until Ctrl-C.")
 ]
 
 TreeOption = Annotated[bool, typer.Option("--tree", help="Put what a run has called below it.")]
@@ -108,10 +110,13 @@ PatternOption = Annotated[
     str | None, typer.Option("--pattern", metavar="REGEX", help="Only lines in which this is found.")
 ]
 OffsetOption = Annotated[
-    int, typer.Option("--offset", metavar="BYTE", help="Begin there; below 0, from the end.")
+    int,
+    typer.Option(
+        "--offset", metavar="BYTE", help="Start at this byte; a negative number counts from the end."
+    ),
 ]
 LengthOption = Annotated[
-    int | None, typer.Option("--length", metavar="BYTES", min=1, help="Print at most so many.")
+    int | None, typer.Option("--length", metavar="BYTES", min=1, help="Print at most this many bytes.")
 ]
 
 

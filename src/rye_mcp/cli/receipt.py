@@ -80,15 +80,20 @@ def verify(
         typer.Argument(metavar="[FILE|RUN]", help="Exported receipts, - for standard input; or a run."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="The whole log: that nothing is missing either.")
+        bool, typer.Option("--all", help="Verify the whole log, and that nothing is missing.")
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="Whether the log still has what this says."),
+        typer.Option(
+            "--checkpoint", metavar="FILE", help="Check that the log still has what this checkpoint says."
+        ),
     ] = None,
     every_signature: Annotated[
         bool,
-        typer.Option("--every-signature", help="With --all: compute each, though later ones vouch for them."),
+        typer.Option(
+            "--every-signature",
+            help="With --all: check each signature, although later receipts vouch for earlier ones.",
+        ),
     ] = False,
     key: KeysOption = None,
     as_json: JsonOption = False,
@@ -117,7 +122,10 @@ def export(
         str | None, typer.Argument(metavar="[RUN]", help="A run, with all that it asked for.")
     ] = None,
     day: Annotated[
-        str | None, typer.Option("--day", metavar="DATE", help="What began on this day, in UTC: 2026-11-18.")
+        str | None,
+        typer.Option(
+            "--day", metavar="DATE", help="Receipts of runs that started on this day, in UTC: 2026-11-18."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All receipts.")] = False,
 ) -> None:

@@ -73,14 +73,16 @@ def run_item(
         str | None, typer.Option(_PARAMS, metavar="JSON", help="All parameters as JSON; - is standard input.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Less time than the tool itself takes.")
+        float | None, typer.Option(metavar="SECONDS", help="A shorter time limit than that of the tool.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
-    locked: Annotated[bool, typer.Option("--locked", help="Run only what a lockfile has pinned.")] = False,
+    locked: Annotated[
+        bool, typer.Option("--locked", help="Run the tool only if a lockfile pins it.")
+    ] = False,
     cold: Annotated[
         bool,
         typer.Option(
-            "--cold", help="Start the interpreter for this call. A command always does; a server may not."
+            "--cold", help="Start an interpreter for this call. Commands always do; a server may reuse one."
         ),
     ] = False,
     item_type: TypeOption = ItemType.TOOL,

@@ -52,9 +52,7 @@ ScopeOption = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=MAX_LIMIT, help="How many results to show.")
 ]
-OffsetOption = Annotated[
-    int, typer.Option("--offset", metavar="N", min=0, help="How many results to pass over.")
-]
+OffsetOption = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="How many results to skip.")]
 OrderOption = Annotated[Order, typer.Option("--sort", metavar="ORDER", help="By score, name or date.")]
 FieldsOption = Annotated[
     list[str] | None,

@@ -26,7 +26,10 @@ Answer = TypeVar("Answer")
 
 InsecureOption = Annotated[
     bool,
-    typer.Option("--insecure", help="Speak to the registry without TLS. This machine needs no such word."),
+    typer.Option(
+        "--insecure",
+        help="Speak to the registry without TLS. A registry on this machine needs no such option.",
+    ),
 ]
 InsecureRegistriesOption = Annotated[
     list[str] | None,
@@ -37,7 +40,7 @@ InsecureRegistriesOption = Annotated[
     ),
 ]
 OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Let files go that were edited here, or came from elsewhere.")
+    bool, typer.Option("--overwrite", help="Replace files that were edited here, or came from elsewhere.")
 ]
 NewSignerOption = Annotated[
     list[str] | None,

@@ -34,7 +34,7 @@ def sign_items(
     all_beside: Annotated[
         bool,
         typer.Option(
-            "--all-beside", help="Sign along all that it rests on, also files that you never signed."
+            "--all-beside", help="Also sign all that it rests on, even files that you never signed."
         ),
     ] = False,
     project: ProjectOption = None,

@@ -170,7 +170,7 @@ def run_tests(
     ] = None,
     space: SpaceOption = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Less time than each tool itself takes.")
+        float | None, typer.Option(metavar="SECONDS", help="A shorter time limit than that of each tool.")
     ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,

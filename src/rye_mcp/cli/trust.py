@@ -181,7 +181,7 @@ def add(
 @trust.command()
 def propose(
     owner: Annotated[
-        str | None, typer.Option("--owner", metavar="NAME", help="What others are to see as the owner.")
+        str | None, typer.Option("--owner", metavar="NAME", help="The owner's name that others see.")
     ] = None,
     ids: IdsOption = None,
     role: RoleOption = None,
@@ -211,7 +211,8 @@ def propose(
 def revoke(
     key_id: KeyArgument,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown whenever the key turns up again.")
+        str,
+        typer.Option("--reason", metavar="TEXT", help="The reason, shown whenever the key turns up again."),
     ] = "revoked with rye trust revoke",
     as_json: JsonOption = False,
 ) -> None:
@@ -229,7 +230,7 @@ def revoke(
 
 @trust.command("project")
 def project_command(
-    withdraw: Annotated[bool, typer.Option("--withdraw", help="Do not use them any more.")] = False,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Stop using them.")] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -31,6 +31,7 @@ class Submitters:
         self._root = state / ACCEPTED
         self._tree = Tree(state, forbidden=OTHERS)
         self._revoked = revoked
+        self._parsed: dict[str, TrustDocument] = {}
 
     def all(self) -> tuple[TrustDocument, ...]:
         """Every document, revoked ones too; RyeError for one that cannot be read as one."""
@@ -69,8 +70,12 @@ class Submitters:
     def _document(self, name: str) -> TrustDocument:
         place = self._root / name
         data = self._tree.read(f"{ACCEPTED}/{name}", limit=MAX_DOCUMENT_BYTES)
+        known = self._parsed.get(name)
+        if known is not None and known.data == data:
+            return known  # every call asks for it, and to parse one takes longer than to read it
         document = TrustDocument.parse(data or b"", place)
         if document.kind is not SignerKind.RUNNER:
             what = f"expected the key of a runner in {place}, found that of {document.kind}"
             raise RyeError("malformed_trust", what, where=place)
+        self._parsed[name] = document
         return document

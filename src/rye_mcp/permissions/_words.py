@@ -72,6 +72,9 @@ _CHANGING: Final = frozenset({"gpu", "ssh-agent"})
 _KEEPING: Final = _CHANGING | {"cache", "temp", "trash"}
 """Words that let a tool write anything that outlives its call."""
 
+_CAUTIOUS: Final = {"readOnlyHint": all, "destructiveHint": any, "openWorldHint": any}
+"""Which of two hints is the more cautious one."""
+
 
 def hints(
     permissions: Permissions, tier: Requirement, said: Mapping[str, Any] | None = None
@@ -82,20 +85,23 @@ def hints(
     but by the author.
     """
     theirs = {name: value for name, value in (said or {}).items() if isinstance(value, bool)}
-    confined = tier > Requirement.NONE and not permissions.unconfined
-    changes = permissions.project is Access.WRITE or bool(
-        permissions.write or permissions.calls or permissions.uses & _CHANGING
-    )
-    reaches = bool(permissions.net or permissions.calls) or "ssh-agent" in permissions.uses
+    free = tier is Requirement.NONE or permissions.unconfined
+    changes, reaches = _changes(permissions), _reaches(permissions)
     keeps = changes or bool(permissions.uses & _KEEPING)
     found = {
-        "readOnlyHint": confined and tier is Requirement.CELL and not keeps and not reaches,
-        "destructiveHint": not confined or changes,
-        "openWorldHint": not confined or reaches,
+        "readOnlyHint": not (free or tier is not Requirement.CELL or keeps or reaches),
+        "destructiveHint": free or changes,
+        "openWorldHint": free or reaches,
     }
-    found["readOnlyHint"] &= theirs.get("readOnlyHint", True)
-    for name in ("destructiveHint", "openWorldHint"):
-        found[name] |= theirs.get(name, False)
-    if "idempotentHint" in theirs:
-        found["idempotentHint"] = theirs["idempotentHint"]
-    return found
+    cautious = {name: _CAUTIOUS[name]((found[name], theirs.get(name, found[name]))) for name in found}
+    return cautious | {name: theirs[name] for name in ("idempotentHint",) if name in theirs}
+
+
+def _changes(permissions: Permissions) -> bool:
+    """Whether something that is not the tool's own may be changed, by it or by what it calls."""
+    written = permissions.write or permissions.calls or permissions.uses & _CHANGING
+    return permissions.project is Access.WRITE or bool(written)
+
+
+def _reaches(permissions: Permissions) -> bool:
+    return bool(permissions.net or permissions.calls) or "ssh-agent" in permissions.uses

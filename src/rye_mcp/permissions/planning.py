@@ -192,14 +192,26 @@ def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> 
     """Yield the paths that stay read-only inside writable ones, except paths that the tool names itself."""
     named = frozenset(extra)
     is_written = facts.project is not None and permissions.project is Access.WRITE
+    roots = (*([facts.project] if is_written else []), *sorted(named))
+    yield from _guarded_names(permissions, facts, roots, named)
+    if is_written:
+        yield from _guarded_in_project(permissions, facts)
+
+
+def _guarded_names(
+    permissions: Permissions, facts: Facts, roots: Iterable[str | None], named: frozenset[str]
+) -> Iterator[str]:
+    """Yield the names that other programs trust, at the top of what can be written."""
     # A `.git` that is a file, of a worktree, stays as it is.
     opened = {*(facts.git_directories if "git" in permissions.uses else ())}
     allowed = {*named, *opened, *([f"{facts.project}/.ai"] if "items" in permissions.uses else [])}
     names = GUARDED if "packages" in permissions.uses else (*GUARDED, *PACKAGED)
-    for root in (*([facts.project] if is_written else []), *sorted(named)):
+    for root in roots:
         yield from (path for name in names if (path := f"{root}/{name}") not in allowed)
-    if not is_written:
-        return
+
+
+def _guarded_in_project(permissions: Permissions, facts: Facts) -> Iterator[str]:
+    """Yield what was found in a writable project: guarded files, packages, and what git runs."""
     opened = {f"{facts.project}/{name}" for name in PACKAGED} if "packages" in permissions.uses else set()
     yield from (path for path in facts.guarded if not any(is_below(path, each) for each in opened))
     yield from () if opened else facts.packages

@@ -21,7 +21,7 @@ from lilux._http.clients import Answer, Clients, Content, Handshake, Line, SentU
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.sharing.credentials import MAX_TOKEN_BYTES, Credentials, authorization
-from rye_mcp.sharing.reference import is_loopback
+from rye_mcp.sharing.reference import is_loopback, leads_here
 
 __all__ = ["Connection", "Reply"]
 
@@ -129,7 +129,7 @@ class Connection:
         """An address that the registry named, which may be that of another server."""
         found = _parsed(url)
         is_near = is_loopback(found.host)
-        if is_near and not is_loopback(self._host):
+        if leads_here(found.host) and not is_loopback(self._host):
             raise RyeError("registry_failed", f"expected {what} elsewhere, found this machine")
         same = _origin(found) == _origin(self.origin)
         if found.scheme == "https" or (found.scheme == "http" and self.is_plain and (is_near or same)):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
+from contextlib import suppress
 from typing import Final
 
 from lilux._dataclasses import dataclass
@@ -21,6 +23,7 @@ __all__ = [
     "Reference",
     "is_commit",
     "is_loopback",
+    "leads_here",
     "parse_reference",
     "parse_repository",
 ]
@@ -129,6 +132,26 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def leads_here(host: str) -> bool:
+    """Whether a host is this machine in any spelling that a resolver takes: `127.1`, `localhost.`, …"""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = _address_in(name)
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address is not None and (address.is_loopback or address.is_unspecified or address.is_link_local)
+
+
+def _address_in(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address, also in a form that `inet_aton` alone knows; None for a name."""
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        with suppress(OSError, UnicodeError):
+            return ipaddress.IPv4Address(socket.inet_aton(name))
+    return None
 
 
 def parse_reference(text: str) -> Reference | GitReference:

@@ -64,10 +64,10 @@ def claim_by_lockfile(
     file: ItemFile, spaces: Iterable[Path], agents: Callable[[], frozenset[str]]
 ) -> str | None:
     """Whose key a lockfile of the item pins, unless it is one of `agents`: the end of a sentence, or None."""
-    if file.item_type is not ItemType.TOOL:
+    if file.item_type not in (ItemType.TOOL, ItemType.SKILL):
         return None
     try:
-        for signer in _pinned_signers(file.item_id, spaces):
+        for signer in _pinned_signers(file, spaces):
             if signer not in agents():
                 return f"is locked as signed with the key {signer[:16]}"
     except RyeError as exc:
@@ -77,22 +77,25 @@ def claim_by_lockfile(
     return None
 
 
-def _pinned_signers(item_id: str, spaces: Iterable[Path]) -> Iterator[str]:
-    """The id of each key that a lockfile of a tool says its root was signed with."""
+def _pinned_signers(file: ItemFile, spaces: Iterable[Path]) -> Iterator[str]:
+    """The id of each key that a lockfile of an item says it was signed with."""
     for root in spaces:
-        for path in _lockfiles_of(item_id, root):
+        for path in _lockfiles_of(file, root):
             data = Tree(root).read(path, limit=MAX_LOCKFILE_BYTES)
             signer = None if data is None else Lockfile.from_bytes(data).resolved_chain[0].get("signer")
             if signer is not None:
                 yield str(signer)
 
 
-def _lockfiles_of(item_id: str, root: Path) -> Iterator[str]:
-    """The lockfiles of a tool in a space, of every version, whatever the case of their names."""
+def _lockfiles_of(file: ItemFile, root: Path) -> Iterator[str]:
+    """The lockfiles of an item in a space, of every version, whatever the case of their names."""
+    is_skill = file.item_type is ItemType.SKILL
+    item_id = f"{ItemType.SKILL.directory}/{file.item_id}" if is_skill else file.item_id
     above, _, last = item_id.lower().rpartition("/")
     for directory, names in _in_any_letters(root, _LOCKFILES, above):
         for name in names:
-            if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).rpartition("@")[0].lower() == last:
+            known = name.removesuffix(_SUFFIX) if is_skill else name.removesuffix(_SUFFIX).rpartition("@")[0]
+            if name.endswith(_SUFFIX) and known.lower() == last:
                 yield f"{directory}/{name}"
 
 

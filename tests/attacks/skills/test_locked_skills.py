@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.lock import (
     LockListRequest,
@@ -55,12 +58,16 @@ def offered(world: World) -> list[str]:
     return [each.item_id for each in offers(OffersRequest(item_type=ItemType.SKILL), agent(world)).items]
 
 
+def signed_by(context: Context) -> SignResult:
+    result = sign(SignRequest(NAME, ItemType.SKILL), context)
+    assert isinstance(result, SignResult)
+    return result
+
+
 def signed_by_another(world: World) -> None:
     """Let another trusted person sign the same skill."""
     other = World(world.root / "other")
     other.keys.ensure(SignerKind.PERSON, owner="mallory")
-    from rye_mcp.trust.trust_document import TrustDocument
-
     world.trust_key(TrustDocument.create(other.key().public, "mallory"))
     sign_item(read(world), other.key(), world.trust(), role=Role.SKILL)
 
@@ -99,8 +106,7 @@ def test_only_a_person_moves_the_pins(world: World) -> None:
 
 def test_a_person_who_signs_again_moves_their_own_pins(world: World) -> None:
     (skill_world.directory_of(world) / "SKILL.md").write_text(OTHER["SKILL.md"])
-    result = sign(SignRequest(NAME, ItemType.SKILL), person(world))
-    assert isinstance(result, SignResult)
+    result = signed_by(person(world))
     assert [each.code for each in result.warnings] == ["lock_refreshed"]
     assert offered(world) == [NAME]
 
@@ -109,8 +115,7 @@ def test_nobody_moves_the_pins_of_another_by_signing(world: World) -> None:
     signed_by_another(world)
     update(world)
     before = lock_of(world).read_bytes()
-    result = sign(SignRequest(NAME, ItemType.SKILL), person(world))
-    assert isinstance(result, SignResult)
+    result = signed_by(person(world))
     assert "lock_mismatch" in [each.code for each in result.warnings]
     assert lock_of(world).read_bytes() == before
     assert offered(world) == []
@@ -154,6 +159,19 @@ def test_a_skill_of_the_user_is_not_compared_with_the_lockfile_of_a_project(worl
     written(world, OTHER, space=SpaceName.USER)
     request = LoadRequest(NAME, ItemType.SKILL, source=SpaceName.USER)
     assert load(request, person(world)).as_dict()["status"] == "success"
+
+
+@pytest.mark.parametrize("lockfile", ["as it was", "broken"])
+def test_the_lockfile_alone_keeps_a_skill_a_persons(world: World, lockfile: str) -> None:
+    """Whatever an agent did to the listing before, and where nothing else tells of the person."""
+    shutil.rmtree(world.state)
+    (world.space().root / f"skills/{NAME}.rye.sig.yaml").unlink()
+    (skill_world.directory_of(world) / "SKILL.md").write_text(OTHER["SKILL.md"])
+    if lockfile == "broken":
+        lock_of(world).write_text("{}")
+    refused("person_required", lambda: signed_by(agent(world)))
+    lock_of(world).unlink()
+    assert signed_by(agent(world)).item.signer.kind is SignerKind.AGENT
 
 
 async def test_a_lockfile_goes_along_and_one_of_another_content_is_refused(tmp_path: Path) -> None:
