@@ -207,13 +207,7 @@ class _Compiler:
     def _leaf(self, leaf: Term | Prefix | Phrase | Near) -> str:
         match leaf:
             case Term(text):
-                words = words_of(text)
-                forms = [
-                    words,
-                    name_parts(text),
-                    *([each] for each in self._similar.get(" ".join(words), ())),
-                ]
-                return " OR ".join(dict.fromkeys(self._phrase(form) for form in forms if form))
+                return self._term(text)
             case Prefix(text):
                 return f'"{" ".join(words)}" *' if (words := words_of(text)) else ""
             case Near(words, distance):
@@ -221,6 +215,14 @@ class _Compiler:
                 return f"NEAR({' '.join(phrases)}, {int(distance)})" if all(phrases) else ""
             case Phrase(words):
                 return self._phrase([word for each in words for word in words_of(each)])
+
+    def _term(self, text: str) -> str:
+        """A word as it is written, in its parts, or as one that it may be a slip of."""
+        words = words_of(text)
+        similar = ([each] for each in self._similar.get(" ".join(words), ()))
+        return " OR ".join(
+            dict.fromkeys(self._phrase(form) for form in (words, name_parts(text), *similar) if form)
+        )
 
     def _phrase(self, words: Sequence[str]) -> str:
         stems = self._stemmer.stems(words)

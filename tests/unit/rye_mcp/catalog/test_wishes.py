@@ -141,6 +141,13 @@ def item(**fields: str) -> Mapping[str, str]:
     return dict.fromkeys(meanings.WEIGHTS, "") | fields
 
 
+def test_an_item_has_the_same_vector_on_every_machine(table: WordTable) -> None:
+    said = {"name": "convert to mp3", "title": "", "description": "converts videos", "tags": "sound"}
+    item = {**said, "parameters": "path of the video", "examples": "turn this into sound", "body": ""}
+    [vector] = table.of_items([item])
+    assert hashlib.sha256(vector).hexdigest()[:16] == "123266a39f6329d5"
+
+
 def test_a_vector_is_the_sum_of_rows_however_many_there_are(table: WordTable) -> None:
     words = list(table.numbers)[:100]
     many = item(name=" ".join(words[:100]), description=" ".join(list(table.numbers)[100:200]))
