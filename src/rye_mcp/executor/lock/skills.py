@@ -68,9 +68,12 @@ class SkillLocks:
         """The lockfile of a skill; RyeError when there is something else in its place."""
         if self._space is None:
             return None
-        path = self._space.root / relative_skill_lock(name)
+        relative = relative_skill_lock(name)
+        if not os.path.lexists(f"{self._space.root}/{relative}"):
+            return None  # most skills have none, and lists of skills are long
+        path = self._space.root / relative
         with _whole_hints(name):
-            data = read_lockfile(self._space, relative_skill_lock(name), name)
+            data = read_lockfile(self._space, relative, name)
             if data is None:
                 return None
             lockfile = parse_lockfile(data, path, name)
