@@ -104,16 +104,8 @@ class _Found:
     @property
     def hit(self) -> Hit:
         entry = self.entry
-        return Hit(
-            entry.item_id,
-            entry.item_type,
-            self.index.space.name,
-            entry.extension,
-            round(self.score, 6),
-            entry.digest,
-            self.sentence,
-            self.is_near,
-        )
+        which = (entry.item_id, entry.item_type, self.index.space.name, entry.extension)
+        return Hit(*which, round(self.score, 6), entry.digest, self.sentence, self.is_near)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,23 @@ def listing(*paths: Path) -> Callable[[], list[bytes | None]]:
     return work
 
 
+def _exchange_by_link(path: Path) -> None:
+    path.rename(path.with_name("other"))
+    path.symlink_to("other")
+
+
+def _exchange_directory(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+    path.parent.mkdir()
+    path.write_bytes(b"before")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written": lambda path: path.write_bytes(b"longer than before"),
     "gone": lambda path: path.unlink(),
     "of another mode": lambda path: path.chmod(0o600),
-    "a link": lambda path: (path.rename(path.with_name("other")), path.symlink_to("other")),
-    "in an exchanged directory": lambda path: (
-        path.parent.rename(path.parent.with_name("moved")),
-        path.parent.mkdir(),
-        path.write_bytes(b"before"),
-    ),
+    "a link": _exchange_by_link,
+    "in an exchanged directory": _exchange_directory,
 }
 
 
