@@ -167,6 +167,17 @@ async def test_a_tool_that_does_its_work_inside_of_the_worker(pair: Pair) -> Non
     assert "program" in caught.value.message
 
 
+async def test_a_tool_that_calls_others(pair: Pair) -> None:
+    """The node would have to decide on calls of tools that nobody has sent it."""
+    pair.accept()
+    pair.trust()
+    bundle = Bundle.from_bytes(await pair.bundle("demo/count"))
+    calling = replace(bundle, permissions=Permissions(calls=frozenset({"demo/count"})))
+    error = await code_of(pair, calling.to_bytes())
+    assert error.code == "node_refused"
+    assert "calls no others" in error.message
+
+
 async def test_a_node_that_cannot_enforce_what_the_tool_requires(pair: Pair) -> None:
     if shutil.which("setpriv") is None:
         pytest.skip("this machine has no setpriv")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from tests.inside_world import execute, program
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import Workshop
+from tests.trust_world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -216,3 +221,24 @@ async def test_no_other_tool_saves_programs(tools: Workshop) -> None:
         refused = await execute(client, "demo/saves", **planted)
     assert refused["code"] == "out_of_scope", refused
     assert not (tools.project / ".ai/tools/scripts").exists()
+
+
+@pytest.mark.parametrize(("kind", "code"), [("agent", "confirmation_required"), ("person", None)])
+async def test_no_door_runs_a_program_of_an_agent_that_nobody_agreed_to(
+    tmp_path: Path, kind: Literal["agent", "person"], code: str | None
+) -> None:
+    """The server asks before it runs one; whatever else runs calls of agents must not forget to."""
+    world = World(tmp_path)
+    (world.project / ".ai").mkdir(parents=True)
+    settings = world.user_space / "config/rye.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("code: ask\n")
+    executor = PrimitiveExecutor(world.project, user_space=world.user_space.parent, state=world.state)
+    program = {"source": "def main():\n    return 1"}
+    try:
+        found = (await executor.run("rye/code/run", program, caller=Caller(kind=kind))).code
+    except RyeError as exc:
+        found = exc.code
+    finally:
+        await executor.close()
+    assert found == code
