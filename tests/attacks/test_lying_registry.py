@@ -243,6 +243,25 @@ async def test_an_upload_is_led_to_no_other_server(alice: Member) -> None:
         assert other.requests == []
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_redirect_takes_no_file_to_another_server(alice: Member, method: str) -> None:
+    async with registry() as there, registry() as other:
+
+        async def elsewhere(there: RegistryServer, connection: Connection, request: Request) -> bool:
+            if request.method != method:
+                return False
+            await connection.reply(
+                "307 Temporary Redirect", headers={"Location": f"http://{other.host}/take"}
+            )
+            return True
+
+        there.faults.append(elsewhere)
+        with pytest.raises(RyeError) as caught:
+            await alice.push(there.reference(), "demo/*")
+        assert caught.value.code == "registry_failed"
+        assert other.requests == []
+
+
 async def test_a_password_goes_to_no_other_registry_and_into_no_message(
     alice: Member, bob: Member, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -235,11 +235,14 @@ async def test_a_shim_among_other_programs_starts_no_program_of_it(
         clone.program(name)
     (clone.root / ".tool-versions").write_text("any path:./\n", encoding="ascii")
     given = json.loads(json.dumps(given).replace("{clone}", str(clone.root)))
-    result = await clone.workshop.run(item_id, given)
-    if item_id == "rye/process/spawn":
-        assert result.success, (result.error, result.stderr)
-        await ended(clone.workshop, result.data["id"])
-    assert not clone.is_started
+    for is_confined in (True, False):
+        if not is_confined:  # by its cell, which does not show what is around a shim
+            clone.workshop.world.lift("rye/*")
+        result = await clone.workshop.run(item_id, given)
+        if item_id == "rye/process/spawn":
+            assert result.success, (result.error, result.stderr)
+            await ended(clone.workshop, result.data["id"])
+        assert not clone.is_started
     free = clone.workshop.sign("demo/free.py", UNCONFINED)
     assert await clone.workshop.data(free, {"programs": ["tac", "git", "rg", "hello"]}) == "hello\n"
     assert not clone.is_started

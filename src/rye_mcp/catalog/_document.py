@@ -56,13 +56,6 @@ class Document:
     version: str
     is_destructive: bool
     is_part: bool
-    is_code: bool
-
-    @property
-    def said(self) -> Mapping[str, str]:
-        """The words of each field that say what the item is for: code says little of it."""
-        fields = dict(zip(FIELDS, self.texts, strict=True))
-        return fields | {"body": ""} if self.is_code else fields
 
 
 def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Document | None]:
@@ -108,7 +101,6 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
         version=metadata.version[:MAX_VALUE],
         is_destructive=(metadata.annotations or {}).get("destructiveHint") is True,
         is_part=metadata.is_runtime or metadata.is_primitive,
-        is_code=file.item_type is ItemType.TOOL,
     )
 
 

@@ -31,7 +31,7 @@ from rye_mcp.queries import FIELDS
 
 __all__ = ["Change", "Engine", "Entry", "Row", "file_for", "file_of"]
 
-SCHEMA_VERSION: Final = 10
+SCHEMA_VERSION: Final = 11
 
 MAX_MATCHES: Final = 1_500
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
@@ -198,7 +198,7 @@ class Engine:
         marked = {word: STEM + stem for word, stem in stems.items()}.__getitem__
         vectors: Sequence[bytes] = [b""] * len(every)
         if self._meaning is not None:
-            vectors = self._meaning.of_items([each.said for each in every])
+            vectors = self._meaning.of_items([dict(zip(FIELDS, each.texts, strict=True)) for each in every])
         found: dict[str, _Prepared] = {}
         for (path, document), vector in zip(documents.items(), vectors, strict=True):
             twice = (" ".join((text, *map(marked, text.split()))) for text in document.texts)

@@ -265,17 +265,6 @@ def test_what_is_near_in_meaning_is_found_too_and_is_not_counted(shelf: Shelf) -
     assert hits_of(shelf, "is there a film", fixed) == ["b"]  # and a sentence is not
 
 
-def test_the_code_of_a_tool_says_nothing_of_its_meaning_and_a_text_does(shelf: Shelf) -> None:
-    shelf.put("code", tool("", "soup", body="movie"))
-    shelf.ground.write("project", "knowledge/text.md", b"---\nversion: '1.0.0'\n---\nmovie\n")
-    read = read_query("film tonight")
-    with Catalog.open(shelf.ground.spaces, None, meaning=fixed) as catalog:
-        catalog.refresh()
-        for item_type, ids in ((ItemType.TOOL, []), (ItemType.KNOWLEDGE, ["text"])):
-            page = catalog.search(SearchQuery(read.tree, read.wish, item_types=(item_type,)))
-            assert [hit.item_id for hit in page.hits] == ids
-
-
 def test_a_file_that_is_found_by_its_meaning_is_forgotten_with_it(shelf: Shelf) -> None:
     shelf.put("a", tool("", "tonight"))
     path = shelf.put("b", tool("", "movie"))

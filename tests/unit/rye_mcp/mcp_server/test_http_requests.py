@@ -13,6 +13,7 @@ from rye_mcp.mcp_server.framing import BUSY
 from rye_mcp.mcp_server.http_gate import one_client
 from rye_mcp.mcp_server.http_requests import (
     EXCHANGE_KEY,
+    MAX_CALLS,
     MAX_HELD_BYTES,
     Exchange,
     Requests,
@@ -89,3 +90,38 @@ async def test_what_an_exchange_asked_for_ends_with_it() -> None:
             exchange.is_answered = True
             traffic.end(exchange)
         await call()
+
+
+def call_of(exchange: Exchange, method: str = "tools/call") -> SimpleNamespace:
+    request = SimpleNamespace(scope={EXCHANGE_KEY: exchange})
+    return SimpleNamespace(request_id=exchange.number, method=method, request=request)
+
+
+async def answered(_: Any) -> str:
+    return "answered"
+
+
+async def test_of_many_sessions_no_more_calls_are_under_way_than_the_server_takes() -> None:
+    traffic = Traffic()
+    exchanges = [Exchange(session=str(number)) for number in range(MAX_CALLS + 1)]
+    for exchange in exchanges:
+        traffic.begin(exchange)
+        assert traffic.ask(exchange, {"id": 1, "method": "tools/call"}, 10) is None
+    for exchange in exchanges[:-1]:
+        assert await traffic(call_of(exchange), answered) == "answered"
+    with pytest.raises(MCPError, match=f"{MAX_CALLS} calls are under way") as caught:
+        await traffic(call_of(exchanges[-1]), answered)
+    assert caught.value.error.code == BUSY
+    traffic.end(exchanges[0])
+    assert await traffic(call_of(exchanges[-1]), answered) == "answered"
+
+
+async def test_a_server_that_ends_begins_no_tool_and_still_answers() -> None:
+    traffic, exchange = Traffic(), Exchange(session="a")
+    traffic.begin(exchange)
+    assert traffic.ask(exchange, {"id": 1, "method": "tools/call"}, 10) is None
+    traffic.is_draining = True
+    with pytest.raises(MCPError, match="the server is ending") as caught:
+        await traffic(call_of(exchange), answered)
+    assert caught.value.error.code == BUSY
+    assert await traffic(call_of(exchange, "tools/list"), answered) == "answered"
