@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -41,61 +41,64 @@ TakesOption = Annotated[
 ]
 
 
+SshOption = Annotated[
+    str | None, typer.Option("--ssh", metavar="HOST", help="Reach it as ssh does: HOST, or USER@HOST.")
+]
+RayOption = Annotated[
+    str | None, typer.Option("--ray", metavar="HOST:PORT", help="Reach a Ray cluster, by its head.")
+]
+HereOption = Annotated[
+    str | None,
+    typer.Option("--here", metavar="ADDRESS", help="The address of this machine in the Ray cluster."),
+]
+PythonOption = Annotated[
+    Path | None,
+    typer.Option("--python", help="A Python on this machine that has ray; by default that of rye."),
+]
+TokenOption = Annotated[
+    Path | None, typer.Option("--token-file", help="The file with the token of the Ray cluster.")
+]
+WidthOption = Annotated[
+    int | None, typer.Option("--width", help="How many calls share a worker on a Ray cluster.")
+]
+ProgramOption = Annotated[
+    str, typer.Option("--program", metavar="PATH", help="The path of rye on those machines.")
+]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="For placement. May be repeated."),
+]
+CpuOption = Annotated[float | None, typer.Option("--cpu", help="Processors that one call may ask for.")]
+MemoryOption = Annotated[str | None, typer.Option("--memory", help="Memory, such as 64GiB.")]
+GpuOption = Annotated[int | None, typer.Option("--gpu", help="Graphics processors.")]
+
+_PROGRAM: Final = "rye"
+
+
 @engine.command()
 def add(
     name: NameArgument,
     node: NodesOption,
     takes: TakesOption,
-    ssh: Annotated[
-        str | None, typer.Option("--ssh", metavar="HOST", help="Reach it as ssh does: HOST, or USER@HOST.")
-    ] = None,
-    ray: Annotated[
-        str | None, typer.Option("--ray", metavar="HOST:PORT", help="Reach a Ray cluster, by its head.")
-    ] = None,
-    here: Annotated[
-        str | None,
-        typer.Option("--here", metavar="ADDRESS", help="The address of this machine in the Ray cluster."),
-    ] = None,
-    python: Annotated[
-        Path | None,
-        typer.Option("--python", help="A Python on this machine that has ray; by default that of rye."),
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="The file with the token of the Ray cluster.")
-    ] = None,
-    width: Annotated[
-        int | None, typer.Option("--width", help="How many calls share a worker on a Ray cluster.")
-    ] = None,
-    program: Annotated[
-        str, typer.Option("--program", metavar="PATH", help="The path of rye on those machines.")
-    ] = "rye",
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="For placement. May be repeated."),
-    ] = None,
-    cpu: Annotated[float | None, typer.Option("--cpu", help="Processors that one call may ask for.")] = None,
-    memory: Annotated[str | None, typer.Option("--memory", help="Memory, such as 64GiB.")] = None,
-    gpu: Annotated[int | None, typer.Option("--gpu", help="Graphics processors.")] = None,
+    ssh: SshOption = None,
+    ray: RayOption = None,
+    here: HereOption = None,
+    python: PythonOption = None,
+    token_file: TokenOption = None,
+    width: WidthOption = None,
+    program: ProgramOption = _PROGRAM,
+    label: LabelOption = None,
+    cpu: CpuOption = None,
+    memory: MemoryOption = None,
+    gpu: GpuOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Add an engine, and sign it: a machine over SSH, a Ray cluster, or a worker on this machine."""
-    cluster = {
-        "address": ray,
-        "here": here,
-        "python": _absolute(python),
-        "token_file": _absolute(token_file),
-        "width": width,
-    }
-    if ray is None and any(value is not None for value in cluster.values()):
-        raise typer.BadParameter("expected --here, --python, --token-file and --width beside --ray alone")
-    if ray is not None and ssh is not None:
-        raise typer.BadParameter("expected --ssh or --ray, found both")
-    via = "ray" if ray is not None else "loopback" if ssh is None else "ssh"
+    cluster = _given(
+        address=ray, here=here, python=_absolute(python), token_file=_absolute(token_file), width=width
+    )
     config = _given(
-        via=via,
-        host=ssh,
-        cluster=_given(**cluster),
-        program=None if via == "loopback" or program == "rye" else program,
+        **_way(ssh, cluster, program),
         nodes=[document_key(path) for path in node],
         takes=takes,
         labels=_labels(label or ()),
@@ -229,6 +232,23 @@ def _path(app: App, name: str) -> Path:
     if "/" in name or not is_item_id(name):
         raise RyeError("invalid_id", f"expected a name such as gpu1, found {name!a:.80}")
     return app.spaces.user.root / "tools" / DIRECTORY / f"{name}.yaml"
+
+
+def _way(host: str | None, cluster: dict[str, Any], program: str) -> dict[str, Any]:
+    """How the machines of an engine are reached."""
+    if cluster and "address" not in cluster:
+        raise typer.BadParameter("expected --here, --python, --token-file and --width beside --ray alone")
+    if cluster and host is not None:
+        raise typer.BadParameter("expected --ssh or --ray, found both")
+    if not cluster and host is None:
+        return {"via": "loopback"}
+    via = "ray" if cluster else "ssh"
+    return {
+        "via": via,
+        "host": host,
+        "cluster": cluster,
+        "program": None if program == _PROGRAM else program,
+    }
 
 
 def _labels(given: Sequence[str]) -> dict[str, str]:

@@ -174,6 +174,13 @@ def test_the_lockfile_alone_keeps_a_skill_a_persons(world: World, lockfile: str)
     assert signed_by(agent(world)).item.signer.kind is SignerKind.AGENT
 
 
+def test_a_lockfile_that_cannot_be_looked_at_does_not_count_as_none(world: World) -> None:
+    directory = lock_of(world).parent
+    directory.rename(directory.with_name("moved"))
+    directory.symlink_to(directory.name)
+    refused("unsafe_path", lambda: load(LoadRequest(NAME, ItemType.SKILL), agent(world)))
+
+
 async def test_a_lockfile_goes_along_and_one_of_another_content_is_refused(tmp_path: Path) -> None:
     alice, bob = author_in(tmp_path / "alice"), member_in(tmp_path / "bob")
     written(alice.world)

@@ -165,7 +165,7 @@ class ChainBuilder:
         self._spaces = spaces
         self._remembers = remembers
         self._roots: Remembered[ChainElement] = Remembered()
-        self._chains: Remembered[Chain] = Remembered()
+        self._chains: Remembered[tuple[ChainElement, Chain]] = Remembered()
         self._require_verified = require_verified
         self._chain_cache: dict[str, CacheEntry[Chain]] = {}
         self._element_cache: dict[Path, CacheEntry[ChainElement]] = {}
@@ -184,8 +184,8 @@ class ChainBuilder:
         """The whole chain from a root that was read already."""
         if not self._remembers:
             return self._followed(root)
-        # The kept chain holds its root, so no other one has this id as long as it is kept.
-        return self._chains.value((root.item_id, id(root)), lambda: self._followed(root))
+        # The root is kept beside the chain, whose own root may only be equal: no other root gets its `id`.
+        return self._chains.value((root.item_id, id(root)), lambda: (root, self._followed(root)))[1]
 
     def _found(self, item_id: str) -> ChainElement:
         return self._element(self._spaces.find(item_id))

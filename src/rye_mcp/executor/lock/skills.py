@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from lilux._stamps import stamp_of
 from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.lock import pins
@@ -69,7 +70,7 @@ class SkillLocks:
         if self._space is None:
             return None
         relative = relative_skill_lock(name)
-        if not os.path.lexists(f"{self._space.root}/{relative}"):
+        if stamp_of(f"{self._space.root}/{relative}", follow=False) is None:
             return None  # most skills have none, and lists of skills are long
         path = self._space.root / relative
         with _whole_hints(name):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lilux import _footprints
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MAX_CHAIN_DEPTH, ChainBuilder, ChainError, MetadataRole
 from rye_mcp.executor.chain.verifier import roles_in
@@ -254,3 +256,18 @@ def test_a_file_that_changed_within_the_same_size_and_time_is_seen(ground: Groun
     path.write_bytes(tool("my_runtime") + b"description: two\n")
     os.utime(path, ns=times)
     assert kept.build("demo/hello").root.metadata.description == "two"
+
+
+def test_a_chain_is_remembered_for_the_root_that_was_read_and_for_no_later_one(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later root may be at the same address as one that is gone."""
+    monkeypatch.setattr(_footprints, "SETTLED_NS", -(10**12))
+    remembering = ChainBuilder(ground.spaces, anybody, remembers=True)
+    root = remembering.find("demo/hello")
+    chain = remembering.follow(root)
+    assert remembering.follow(replace(root)) is chain  # another thread reads the same at the same time
+    edited = replace(root.file, content=root.file.content + b"# edited\n")
+    for _ in range(100):
+        later = replace(root, file=edited)
+        assert remembering.follow(later).root.file is edited
