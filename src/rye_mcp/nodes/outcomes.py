@@ -7,15 +7,18 @@ this version does not know is a refusal of the node.
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError
+from rye_mcp.executor.job.decoding import require_shallow
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime
 from rye_mcp.executor.results import ExecutionResult
@@ -31,6 +34,14 @@ MAX_RESULT_BYTES: Final = 64 << 20
 
 _MAX_TEXT: Final = 64 << 10
 _UNKNOWN: Final = "node_refused"
+
+_MOST: Final = 1 << 53
+_LONGEST_MS: Final = 1e12
+"""Numbers about a run are smaller than these; those in its data may be any that JSON has."""
+
+_OF_THIS_SERVER: Final = frozenset({"approval_required", "confirmation_required", "permissions_widened"})
+"""Refusals that make this server ask somebody, and send the call again: no node has it do that."""
+
 _KINDS: Final = frozenset(
     ["exited", "signaled", "timeout", "cancelled", "spawn_failed", "lost", "http", "primitive"]
 )
@@ -133,12 +144,15 @@ def encode_result(result: ExecutionResult) -> bytes:
 def decode_result(data: bytes) -> Remote:
     """The result that a node sent; RyeError `lost` for anything that `encode_result` does not write."""
     try:
-        said = json.loads(data)
+        said = json.loads(data, parse_constant=_no_number, parse_float=_number)
         found = msgspec.convert(said, _Result)
+        require_shallow(found.data, data.count(b"[") + data.count(b"{"))
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
     parts = [getattr(found, name) for name in _PARTS]
-    if msgspec.json.decode(msgspec.json.encode(parts)) != [said[name] for name in _PARTS]:
+    if json.loads(json.dumps(msgspec.to_builtins(parts))) != [said[name] for name in _PARTS]:
+        raise _malformed()
+    if not 0 <= found.duration_ms <= _LONGEST_MS or not all(abs(each) < _MOST for each in _numbers(found)):
         raise _malformed()
     if (
         found.exit.kind not in _KINDS
@@ -187,6 +201,24 @@ def _outcome(found: _Result) -> Outcome:
     )
 
 
+def _numbers(found: _Result) -> Iterator[float]:
+    """What is said about the run in numbers; the log and its receipts have no room for any others."""
+    for part in (found.exit, found.usage, *found.cuts):
+        said = {} if part is None else msgspec.to_builtins(part)
+        yield from (value for value in said.values() if isinstance(value, int | float))
+
+
+def _number(text: str) -> float:
+    """A number that JSON can say again; ValueError for one that is too large."""
+    if not math.isfinite(found := float(text)):
+        raise ValueError(text)
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
 def _notices(found: _Result) -> list[Notice]:
     notices = list(found.notices)
     if found.kept:
@@ -214,7 +246,7 @@ def _denial(found: _Denied) -> Denial:
 
 
 def _known(code: str) -> str:
-    return code if code in ERRORS else _UNKNOWN
+    return code if code in ERRORS and code not in _OF_THIS_SERVER else _UNKNOWN
 
 
 def _malformed() -> RyeError:

@@ -17,7 +17,15 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import StreamCounts
 from rye_mcp.notices import Notice
 
-__all__ = ["MAX_DEPTH", "Decoded", "Source", "decode_output", "decode_result", "parse_json"]
+__all__ = [
+    "MAX_DEPTH",
+    "Decoded",
+    "Source",
+    "decode_output",
+    "decode_result",
+    "parse_json",
+    "require_shallow",
+]
 
 MAX_DEPTH: Final = 200
 """How many lists and objects of a result may stand inside each other."""
@@ -79,12 +87,12 @@ def parse_json(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as exc:  # no JSON, or a half of a surrogate pair
         raise ValueError(f"no JSON: {exc}") from None
-    _require_shallow(value, data.count(b"[") + data.count(b"{"))
+    require_shallow(value, data.count(b"[") + data.count(b"{"))
     return value
 
 
-def _require_shallow(value: Any, brackets: int) -> None:
-    """Refuse what is too deep; `brackets` are all that open, of which no more than each can be a container.
+def require_shallow(value: Any, brackets: int) -> None:
+    """ValueError for what is too deep; `brackets` is how many open, and no more than these can be containers.
 
     Level by level, and only until what is left cannot be deep any more: a large result is looked at like this
     on every run, and most of it is leaves.

@@ -1,0 +1,126 @@
+"""A node that somebody took over says what it likes: none of it stops the server, or has it ask somebody."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lilux.primitives.subprocess import Usage
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome
+from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.nodes.outcomes import decode_refusal, decode_result, encode_result
+from rye_mcp.notices import Notice
+from rye_mcp.runs.ids import new_run_id
+from tests.engine_world import Site, tool
+
+NODE = """\
+#!{python}
+import os
+from pathlib import Path
+from lilux._frames import FrameDecoder, decode_header, encode_frame
+from rye_mcp.nodes.messages import message
+from rye_mcp.nodes.seal import Instance
+from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.receipts.runner import RunnerKeys
+
+state = Path({state!r})
+key = RunnerKeys(state).ready({{}})
+instance = Instance.begin(key, Submitters(state, lambda: {{}}).key, package="1")
+os.write(1, encode_frame(instance.hello()))
+frames = FrameDecoder()
+while data := os.read(0, 65536):
+    for raw, _ in frames.feed(data):
+        header = decode_header(raw)
+        if header["op"] != "call":
+            continue
+        _, channel = instance.open(header)
+        for each in channel.seal(message({{"op": "result"}}, {said!r})):
+            os.write(1, encode_frame({{"op": "sealed", "run": channel.run_id, "n": each.number}}, each.data))
+"""
+
+GOOD = Outcome(
+    success=True,
+    data={"rows": 1},
+    exit=Exit("exited", 0),
+    duration_ms=1.5,
+    usage=Usage(1.0, 2.0, 3),
+    cuts=(Cut("stdout", 9, 4, 0),),
+    notices=(Notice("chain_warning", "mind"),),
+)
+SAID = json.loads(encode_result(ExecutionResult.of(GOOD, item_id="demo/x", run_id=new_run_id())))
+DEEP = "deep"
+TOO_MUCH: dict[str, dict[str, Any]] = {
+    "no number": {"duration_ms": float("nan")},
+    "an endless run": {"duration_ms": float("inf")},
+    "a run of ages": {"duration_ms": 1e300},
+    "a run backwards": {"duration_ms": -1.0},
+    "an exit code": {"exit": SAID["exit"] | {"return_code": 1 << 63}},
+    "a signal": {"exit": SAID["exit"] | {"signal": -(1 << 63)}},
+    "memory": {"usage": SAID["usage"] | {"max_rss_kb": 10**300}},
+    "time": {"usage": SAID["usage"] | {"user_ms": 1e300}},
+    "bytes": {"cuts": [SAID["cuts"][0] | {"omitted": 1 << 64}]},
+    "data without a number": {"data": [float("nan")]},
+    "data without an end": {"data": [float("-inf")]},
+}
+
+
+def refusal_of(said: bytes) -> str:
+    with pytest.raises(RyeError) as caught:
+        decode_result(said)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_numbers_for_which_no_log_has_room_are_no_result(name: str) -> None:
+    assert decode_result(json.dumps(SAID).encode()).outcome.data == GOOD.data
+    assert refusal_of(json.dumps(SAID | TOO_MUCH[name]).encode()) == "lost"
+
+
+def test_a_number_that_is_too_large_for_json_is_no_result() -> None:
+    said = json.dumps(SAID | {"data": 0.5}).replace("0.5", "1e999").encode()
+    assert refusal_of(said) == "lost"
+
+
+def test_data_that_is_deeper_than_that_of_a_tool_here_may_be_is_no_result() -> None:
+    for depth, is_good in ((200, True), (201, False)):
+        said = json.dumps(SAID | {"data": DEEP}).replace(f'"{DEEP}"', "[" * depth + "]" * depth).encode()
+        if is_good:
+            decode_result(said)
+        else:
+            assert refusal_of(said) == "lost"
+
+
+def test_half_a_character_in_a_notice_stays_what_it_is() -> None:
+    """A name of a file that is no UTF-8 is told of like this, too."""
+    notice = {"code": "chain_warning", "message": "\ud800"}
+    remote = decode_result(json.dumps(SAID | {"notices": [notice]}).encode())
+    assert remote.outcome.notices == (Notice("chain_warning", "\ud800"),)
+
+
+@pytest.mark.parametrize("code", ["permissions_widened", "confirmation_required", "approval_required"])
+def test_a_node_does_not_have_the_server_ask_somebody_and_send_the_call_again(code: str) -> None:
+    told = {"code": code, "error": "expected, found", "hint": "agree"}
+    assert decode_refusal(json.dumps(told).encode()).code == "node_refused"
+    failed = SAID | {"success": False, "code": code}
+    assert decode_result(json.dumps(failed).encode()).outcome.code == "node_refused"
+
+
+@pytest.mark.anyio
+async def test_a_server_whose_node_says_such_things_goes_on_and_has_the_run_in_its_log(
+    tmp_path: Path,
+) -> None:
+    site = Site(tmp_path)
+    site.pair.accept()
+    site.pair.server.sign("demo/count.sh", tool())
+    site.engine()
+    said = json.dumps(SAID | TOO_MUCH["an exit code"]).encode()
+    state = str(site.pair.node.world.state)
+    (site.bin / "ssh").write_text(NODE.format(python=sys.executable, state=state, said=said))
+    async with site.executor() as executor:
+        ended = [(await executor.run("demo/count", {"word": "x"})).code for _ in range(2)]
+    assert ended == ["lost", "lost"]
