@@ -77,7 +77,7 @@ class CacheFile:
         return connection
 
     def is_whole(self, connection: sqlite3.Connection) -> bool:
-        """Whether every table is there: then an error in a question is one of who asks."""
+        """Whether every table is there: if so, an SQL error is the caller's mistake, and not damage."""
         try:
             found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         except sqlite3.DatabaseError:

@@ -50,7 +50,7 @@ class Task(NamedTuple):
 def index_apart(task: Task, total: int, progress: Progress | None) -> None:
     """Let another process carry out a task.
 
-    Where no loop waits for this thread, as in a command, nobody else is to be answered: nothing is done.
+    Does nothing if no event loop waits for this thread, as in a command: it has no other calls to answer.
     """
     if not sys.executable:
         return

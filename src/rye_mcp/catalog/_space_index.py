@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from rye_mcp.cache_file import DamagedError
 from rye_mcp.catalog._apart import STEP, Progress, Task, index_apart
@@ -33,9 +33,6 @@ from rye_mcp.items import (
 from rye_mcp.language.meaning import Meaning, WordTable
 from rye_mcp.language.words import Stemmer
 from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["SpaceIndex"]
 

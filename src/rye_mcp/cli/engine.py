@@ -199,7 +199,7 @@ def _print_engines(found: Sequence[Any], problems: Sequence[RyeError]) -> None:
     if rows:
         print_table(("ENGINE", "VIA", "TOOLS", "NODES", "SIGNER"), rows)
     elif not problems:
-        say("There is none: every tool runs on this machine.")
+        say("There are no engines: every tool runs on this machine.")
     for problem in problems:
         report(problem)
 

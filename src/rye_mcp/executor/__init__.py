@@ -3,8 +3,8 @@
 `Chain` → `VerifiedChain` → `ValidChain` → `PinnedChain` → `PreparedCall`: each is a frozen value that only
 its own module makes, so no stage can be left out. The recipe is `PrimitiveExecutor`.
 
-What other programs use has its name here, and is imported when it is asked for: who only wants to know the
-role of an item does not load what runs it.
+The names that other programs use are listed here. Each is imported when it is first used, so asking for the
+role of an item does not load the code that runs it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ __all__ = ["DryRun"]
 class DryRun:
     """A planned run, and everything that was found out about it.
 
-    `needs` are the parameters that who only looks has not given: their templates stand in the command as they
-    are. `obstacle` is why the program could not be started, as far as that is known before.
+    `needs` are the required parameters that the caller has not given: their templates stand in the command
+    as they are. `obstacle` is why the program could not be started, as far as that is known before.
     """
 
     item_id: str

@@ -8,6 +8,7 @@ tool that does not exist is an error of the protocol. Cancelling a call ends wha
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -35,7 +36,7 @@ from mcp.types import (
     ToolAnnotations,
 )
 
-from rye_mcp.apart import apart, apart_if_large
+from rye_mcp.apart import apart, apart_if_large, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.answers import (
     QUESTION_LIFETIME_S,
@@ -86,6 +87,7 @@ INSTRUCTIONS = (
 
 _LISTED: Final = CacheHint(ttl_ms=60_000, scope="private")
 _FIXED: Final = CacheHint(ttl_ms=3_600_000, scope="public")
+_CALLS: Final = "rye_mcp.mcp_server.calls"
 
 
 class RyeServer(MCPServer[None]):
@@ -188,6 +190,8 @@ class RyeServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Any
     ) -> CallToolResult | InputRequiredResult:
         about: dict[str, Any] = {}
+        if _CALLS not in sys.modules:
+            await off_loop(_import_calls)
         try:
             if name in DEFINITIONS:
                 return await self._call(DEFINITIONS[name], arguments, context, about)
@@ -355,6 +359,11 @@ class RyeServer(MCPServer[None]):
             if not self._lives:
                 with anyio.CancelScope(shield=True):
                     await self._apps.close()
+
+
+def _import_calls() -> None:
+    """Import what the first call needs: about 200 modules, and other clients are answered meanwhile."""
+    from rye_mcp.mcp_server import calls, room  # noqa: F401
 
 
 def _project_of(app: App) -> str | None:

@@ -31,7 +31,7 @@ def with_nodes(file: ItemFile, key_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def document_key(path: Path) -> str:
-    """The id of the key in a document of a node; RyeError for what is none."""
+    """The id of the key in a node's document; RyeError if the file is not such a document."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_DOCUMENT_BYTES + 1)

@@ -20,7 +20,7 @@ from rye_mcp.runs.ids import StreamName
 __all__ = ["CREDIT_BYTES", "Incoming", "Outgoing", "Output", "message"]
 
 CREDIT_BYTES: Final = 256 << 10
-"""How much of a tool's output may be on its way to who looks on, and how much more may wait for that."""
+"""How much of a tool's output may be on its way to the viewer, and how much more may wait to be sent."""
 
 _PIECE_BYTES: Final = 48 << 10
 _BODY: Final = "body"
@@ -52,7 +52,7 @@ class Incoming:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
-        """The messages that are whole now; RyeError `lost` for what is none."""
+        """The messages that are complete now; RyeError `lost` for anything else."""
         try:
             frames = [(decode_header(raw), payload) for raw, payload in self._frames.feed(data)]
         except SupervisorError as exc:

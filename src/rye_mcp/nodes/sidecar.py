@@ -181,7 +181,7 @@ class Sidecar:
         )
 
     def _feed(self, number: int, data: bytes) -> None:
-        """Pass bytes on. A slot that is gone is told of by whoever reads from it."""
+        """Pass bytes on. If a slot is gone, the task that reads from it says so."""
         if (slot := self._slots.get(number)) is not None and number in self._fed:
             slot.feed.remote(self._fed[number], data)
             self._fed[number] += 1
@@ -287,6 +287,6 @@ def connected(header: dict[str, Any]) -> Any:
 
 if __name__ == "__main__":
     own = os.dup(1)
-    os.dup2(2, 1)  # whatever prints to standard output by the way is no frame
+    os.dup2(2, 1)  # anything else that prints to standard output must not get among the frames
     asyncio.run(main(own))
     os._exit(0)  # threads that ask a head which is gone would keep this process

@@ -93,7 +93,7 @@ class Worker:
         self._has_more = anyio.Event()
 
     async def serve(self, read: Read, outlet: Outlet) -> None:
-        """Do what comes in until the stream ends; RyeError `lost` for a stream that is none of frames."""
+        """Do what comes in until the stream ends; RyeError `lost` if it has something else than frames."""
         problem: SupervisorError | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._write, outlet)

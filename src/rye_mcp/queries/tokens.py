@@ -82,7 +82,7 @@ def printed(text: str) -> str:
 
 
 def read_tokens(text: str) -> list[Token]:
-    """The tokens of a printed text, in their order; RyeError `invalid_query` for a NEAR that is none."""
+    """The tokens of a printed text, in their order; RyeError `invalid_query` for an invalid NEAR."""
     scanner = _Scanner(text)
     found: list[Token] = []
     while (chunk := _CHUNK.search(scanner.text, scanner.position)) is not None:

@@ -56,14 +56,14 @@ LEAST_WORDS: Final = 2
 
 _SENTENCE_END: Final = re.compile(r"[.!?;:](?:\s+|$)|\n")
 _WORDS_WITH_GREETING: Final = 3
-"""Of more words than these, a greeting in front is none of what is looked for."""
+"""In a wish of more words than these, a greeting in front is not searched for."""
 
 
 def as_sentence(tree: Node) -> Node:
     """What a sentence is about: without the words that only make it one, and with the parts of those that are
     put together (`real-time`) beside the whole. Every other tree stays as it is.
 
-    A greeting is none of these words in `hello world`, and is one in front of a whole wish.
+    A greeting in front of a whole wish is left out; in `hello world`, it is searched for.
     """
     terms = _bare_terms(tree)
     if terms is None:

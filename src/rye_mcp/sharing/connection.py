@@ -65,7 +65,7 @@ class Reply:
 
 
 class Connection:
-    """The way to one registry, with the credentials for it; to be closed by who opened it."""
+    """The way to one registry, with the credentials for it; the caller closes it."""
 
     def __init__(
         self, host: str, *, scope: str, insecure: bool = False, credentials: Credentials | None = None

@@ -10,7 +10,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
@@ -82,7 +82,8 @@ def _serve(app: App, listening: socket.socket, session: Session, check_up: Check
 
         state = app.settings.state
         log = ending.enter_context(RunLog(state))
-        log.count()  # opens the file: that it was opened is no news for the first view
+        with suppress(RyeError):  # the views say what is wrong with it
+            log.count()  # opens the file, so that the first view does not take that for a change
         ending.enter_context(Questions(state).watched())
         parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
         return ui_application(parts, cookie=cookie)

@@ -110,7 +110,7 @@ class Chains:
         return self.lockfiles.refresh(valid, signed)
 
     def refresh_skill(self, item: VerifiedItem) -> Notice | None:
-        """The same for a skill: its owner moves its pins, and nobody else."""
+        """The same for a skill: only its owner moves its pins."""
         name = item.file.item_id
         if item.file.space.name is not SpaceName.PROJECT or self._context.locked:
             return None

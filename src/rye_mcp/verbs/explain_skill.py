@@ -96,7 +96,7 @@ class ExplainedSkill:
 
 
 def explain_skill(name: str, context: Context, space: SpaceName | None = None) -> ExplainedSkill:
-    """Explain a skill; RyeError for an agent, which is told of what passes alone, and where there is none."""
+    """Explain a skill; RyeError if it is missing, and for agents, which only see skills that pass."""
     if not context.is_person:
         raise RyeError("person_required", f"expected a person to look at {name}, found an agent")
     found = context.spaces.find(name, ItemType.SKILL, only=space)

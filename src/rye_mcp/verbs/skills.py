@@ -29,7 +29,7 @@ from rye_mcp.verbs.skill_review import Review, review
 __all__ = ["CLIENTS", "AddRequest", "AddResult", "Added", "LinkRequest", "NotAdded", "add", "link", "look_at"]
 
 _PLACES: Final = ("", "skills", ".ai/skills", *CLIENTS.values())
-"""Where skills are looked for in a directory that is none."""
+"""Where to look for skills in a directory that is not itself a skill."""
 
 LEFT_OUT: Final = (".git", "__pycache__")
 """What is not brought in: a repository, and bytecode that Python makes again."""

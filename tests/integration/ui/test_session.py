@@ -6,8 +6,10 @@ import base64
 import hashlib
 import re
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,19 @@ def test_the_policy_lets_in_the_one_script_and_the_one_style_sheet(page: Running
     [source] = re.findall(f"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
     assert f" {kind}-src 'sha256-{digest}';" in answer.headers["content-security-policy"]
+
+
+def test_a_log_that_cannot_be_read_is_a_refusal_on_the_page_and_does_not_end_it(tmp_path: Path) -> None:
+    person = Person("eve", tmp_path / "eve")
+    person.rye("run", "rye/bash/bash", "--command", "true", cwd=tmp_path)
+    [log] = tmp_path.rglob("runs.sqlite3")
+    with closing(sqlite3.connect(log)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with started(person, tmp_path) as running, running.client() as client:
+        answer = client.post("/session", content=running.secret)
+        assert "read_failed" in answer.text
+        assert answer.status_code != 403, "which would say that the page was opened before"
+        assert client.get("/items").status_code == 200
 
 
 def test_it_listens_on_loopback_alone_and_ends_with_a_signal(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def build_in_process(
     with filling.blaming():
         config = {**_templates.render_tree(values, filling.environment, filling.data), **literals}
     cwd = working_directory(filling, paths, None)
-    # What who only looks has not given stands there by its name.
+    # In a dry run, the name of a missing parameter stands in its place.
     arguments = {**parameters.values, **{name: f"{{{name}}}" for name in parameters.needs}}
     call = InProcessCall(root, config, arguments, cwd, seconds, filling.environment, filling.withheld)
     return Built(call, tuple(filling.unknown(*values)))
