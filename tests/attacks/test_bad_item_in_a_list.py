@@ -95,3 +95,16 @@ async def test_whatever_is_wrong_with_one_entry_the_others_are_listed(
     found = await shown(scene)
     assert {"demo_one", "demo_two"} <= set(found["tools"])
     assert "demo_long" not in found["tools"]
+
+
+async def test_an_unsigned_file_whose_text_ends_with_a_line_break_is_one_bad_item(
+    scene: Bridged,
+) -> None:
+    write(scene, "good")
+    sign(SignRequest("demo/good"), scene.app.context())
+    write(scene, "bad", workspace="none", resources={"memory": "4GiB\n"})
+    found = await shown(scene)
+    assert "demo/good" in {each["id"] for each in found["search"]["results"]}
+    with pytest.raises(RyeError) as refused:
+        sign(SignRequest("demo/bad"), scene.app.context())
+    assert refused.value.code == "invalid_item"

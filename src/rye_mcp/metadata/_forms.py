@@ -70,7 +70,7 @@ def text(
     most: int | None = MAX_TEXT,
 ) -> Form:
     """Text that a pattern is found in. `is_right` decides in its place, where a pattern says less."""
-    found_in = None if pattern is None else re.compile(pattern, re.ASCII).search
+    found_in = None if pattern is None else re.compile(_to_the_end(pattern), re.ASCII).search
     fits = is_right or found_in
 
     def check(value: Any) -> Iterator[Problem]:
@@ -87,6 +87,11 @@ def text(
     return Form(
         check, {"type": "string", **{name: each for name, each in limits.items() if each is not None}}
     )
+
+
+def _to_the_end(pattern: str) -> str:
+    """The same pattern for Python, whose `$` also fits before a line break; that of JSON Schema does not."""
+    return f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
 
 
 def one_of(*words: str) -> Form:
