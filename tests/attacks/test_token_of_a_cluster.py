@@ -1,15 +1,18 @@
 """The token of Ray opens the cluster and no call: tools do not get it, nor does its holder get calls to read.
 
-What all processes and files of a cluster hold is looked through by tests/ray/test_secrecy.py.
+What all processes and files of a cluster hold is looked through by tests/ray/test_secrecy.py, and a slot that
+answers with a pickle is tried by tests/ray/test_pickles.py.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
 import pytest
 
-from rye_mcp.nodes.sidecar import Slot
+from rye_mcp.nodes.sidecar import PIECE_BYTES, Slot, bytes_of, end_of
 
 pytestmark = pytest.mark.anyio
 
@@ -42,4 +45,22 @@ async def test_a_worker_that_does_not_start_says_why_and_one_that_had_a_call_say
         else:
             slot._worker.stdin.close()
         await all_of(slot)
-        assert await slot.end() == (1, said)
+        assert json.loads(await slot.end()) == [1, said]
+
+
+@pytest.mark.parametrize("answer", [None, 7, "text", bytearray(b"x"), [b"x"], b"x" * (PIECE_BYTES + 1)])
+def test_what_is_not_bytes_is_no_answer_of_a_slot(answer: Any) -> None:
+    assert bytes_of(b"x" * PIECE_BYTES)
+    with pytest.raises(ValueError, match="expected bytes of a slot"):
+        bytes_of(answer)
+
+
+@pytest.mark.parametrize("answer", [b"", b"\xff", b"7", b"[1]", b'[null, ""]', b"[[], 1]", b"[" * 100_000])
+def test_what_is_not_an_end_is_none_of_a_worker(answer: bytes) -> None:
+    assert end_of(b'[1, "no such file"]') == ("that it ended with exit code 1", "no such file")
+    with pytest.raises(ValueError, match="expected the end of a worker"):
+        end_of(answer)
+
+
+async def test_a_worker_that_is_not_there_is_told_of_in_bytes() -> None:
+    assert b"FileNotFoundError" in await Slot().begin(["/no/such/program"])

@@ -101,3 +101,12 @@ def test_a_second_node_is_added_by_its_key(ada: Person, project: Path, tmp_path:
     ada.rye("engine", "add-node", "gpu1", "--node", str(path), cwd=project)
     [engine] = ada.rye("engine", "list", "--json", cwd=project).json["engines"]
     assert len(engine["nodes"]) == 2
+
+
+def test_a_cluster_without_a_token_is_warned_of(ada: Person, project: Path) -> None:
+    node = document(ada, project)
+    add = ("engine", "add", "--ray", "head:6379", "--node", node, "--takes", "sim/*")
+    open_to_all = ada.rye(*add, "grid", cwd=project)
+    assert "whoever reaches a port of head:6379 may start programs on its nodes" in open_to_all.err
+    closed = ada.rye(*add, "other", "--token-file", "/etc/ray.token", cwd=project)
+    assert "whoever" not in closed.err

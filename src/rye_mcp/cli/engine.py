@@ -16,7 +16,7 @@ from lilux import _files as whole_files
 from rye_mcp.app import App
 from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
 from rye_mcp.cli._options import JsonOption, open_app, person
-from rye_mcp.cli._printing import print_json, print_table, report, say
+from rye_mcp.cli._printing import print_json, print_table, report, say, warn
 from rye_mcp.errors import RyeError
 from rye_mcp.files import make_user_space, translated
 from rye_mcp.items import ItemType, SpaceName, is_item_id
@@ -105,6 +105,8 @@ def add(
         offers=_given(cpu=cpu, memory=memory, gpu=gpu),
     )
     _write(open_app(None), name, config, replace=False)
+    if ray is not None and token_file is None:
+        warn(f"without --token-file, whoever reaches a port of {ray} may start programs on its nodes")
     _told("added", name, as_json=as_json)
 
 

@@ -1,8 +1,8 @@
 """Asks a Ray cluster for slots, and carries bytes between them and its own standard streams, as frames.
 
-It is run by its path in the interpreter of the cluster, with the standard library and ray alone; the server
-imports neither. What it carries is sealed, and it has no key. It ends when its input does, and Ray then ends
-the slots. Whatever asks the head of the cluster is done in threads, because that can block for a minute.
+It is run by its path in the interpreter of the cluster, with the standard library and ray alone. It carries
+sealed bytes, and has no key; it runs as the user of the server, so it reads no pickle of a slot. It ends when
+its input does, and Ray then ends the slots. What asks the head is done in threads: it can block for a minute.
 """
 
 from __future__ import annotations
@@ -39,14 +39,21 @@ class Slot:
         self._waiting: dict[int, bytes] = {}
         self._next = 0
 
-    async def begin(self, command: list[str]) -> None:
-        """Start the worker, as this user, without what Ray has in its environment: the token, above all."""
+    async def begin(self, command: list[str]) -> bytes:
+        """Start the worker, as this user, without what Ray has in its environment: the token, above all.
+
+        Why that failed; nothing if it did not.
+        """
         pipe = asyncio.subprocess.PIPE
         variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        self._worker: Any = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=variables
-        )
+        try:
+            self._worker: Any = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=variables
+            )
+        except OSError as exc:
+            return f"{type(exc).__name__}: {exc}".encode()
         self._said = asyncio.ensure_future(self._listen())
+        return b""
 
     async def feed(self, number: int, data: bytes) -> None:
         """Write to the worker, in the order of the numbers."""
@@ -60,10 +67,11 @@ class Slot:
         data: bytes = await self._worker.stdout.read(PIECE_BYTES)
         return data
 
-    async def end(self) -> tuple[int, str]:
-        """How the worker ended, and what it said beside its frames if it was given nothing to do."""
+    async def end(self) -> bytes:
+        """How the worker ended, and what it said beside its frames if it was given nothing to do, as JSON."""
         said = await self._said
-        return await self._worker.wait(), "" if self._next else said.decode("utf-8", "replace").strip()
+        code = await self._worker.wait()
+        return json.dumps([code, "" if self._next else said.decode("utf-8", "replace").strip()]).encode()
 
     async def close(self) -> None:
         """Have the worker end by itself, or end it; its supervisor then ends what it has started."""
@@ -141,14 +149,14 @@ class Sidecar:
             if number not in self._wanted:
                 await self._close(number)
                 return
-            await slot.begin.remote(header["command"])
+            if problem := bytes_of(await slot.begin.remote(header["command"])):
+                raise OSError(problem.decode("utf-8", "replace"))
             self._fed[number] = 0
             await self._tell({"op": "placed", "slot": number, "width": width})
-            while data := await slot.read.remote():
+            while data := bytes_of(await slot.read.remote()):
                 await self._tell({"op": "said", "slot": number}, data)
-            code, said = await slot.end.remote()
-            how = f"that it ended with exit code {code}"
-        except (OSError, TimeoutError, self._ray.exceptions.RayError) as exc:
+            how, said = end_of(bytes_of(await slot.end.remote()))
+        except (OSError, TimeoutError, ValueError, self._ray.exceptions.RayError) as exc:
             how, said = f"{type(exc).__name__}: {str(exc)[:300]}", ""
         await self._tell({"op": "ended", "slot": number, "how": how, "said": said})
         await self._close(number)
@@ -195,6 +203,22 @@ class Sidecar:
         await self._out.drain()
 
 
+def bytes_of(answer: Any) -> bytes:
+    """What a slot has answered; ValueError for anything but bytes, as many as fit into a frame."""
+    if type(answer) is not bytes or len(answer) > PIECE_BYTES:
+        raise ValueError(f"expected bytes of a slot, found {type(answer).__name__}")
+    return answer
+
+
+def end_of(answer: bytes) -> tuple[str, str]:
+    """How a worker ended, in words, and what it said; ValueError for what `Slot.end` does not answer."""
+    try:
+        code, said = json.loads(answer)
+        return f"that it ended with exit code {int(code)}", str(said)[:SAID_BYTES]
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ValueError(f"expected the end of a worker, found {type(exc).__name__}") from exc
+
+
 def frame_of(header: dict[str, Any], payload: bytes = b"") -> bytes:
     """A frame as the supervisor's protocol has it."""
     text = json.dumps(header).encode("ascii")
@@ -232,12 +256,27 @@ async def main(output: int) -> None:
     await Sidecar(ray, out).serve(read)
 
 
+def unpickle_nothing(ray: Any) -> None:
+    """Have Ray make no objects here of what the cluster says, and start nothing that the cluster names.
+
+    A pickle runs what it likes, and other users than that of the server can answer in the name of a slot.
+    """
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise ValueError("expected bytes of a slot, found a pickle")
+
+    pickles = import_module("ray.cloudpickle")
+    pickles.loads = pickles.load = refused  # type: ignore[attr-defined]
+    ray.__traced__ = True  # else ray.init calls a function that the head of the cluster names
+
+
 def connected(header: dict[str, Any]) -> Any:
     """Ray, once it is connected."""
     try:
         ray = import_module("ray")
     except ModuleNotFoundError as exc:
         raise ImportError(f"{sys.executable} has no {exc.name}: pip install 'rye-mcp[ray]'") from exc
+    unpickle_nothing(ray)
     host, _, port = header["address"].rpartition(":")
     with socket.create_connection((host, int(port)), ASK_S):
         pass  # Ray itself would take 20 s to say that there is nobody

@@ -62,7 +62,7 @@ async def test_a_worker_is_given_its_bytes_in_order_and_says_how_it_ended() -> N
         await slot.feed(number, data)
     assert await slot.read() == b"abc"
     await slot.close()
-    assert (await all_of(slot), await slot.end()) == (b"", (0, ""))
+    assert (await all_of(slot), await slot.end()) == (b"", b'[0, ""]')
 
 
 async def test_a_worker_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ async def test_a_worker_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     slot = Slot()
     await slot.begin(["/bin/sleep", "600"])
     await slot.close()
-    assert await slot.end() == (-9, "")
+    assert await slot.end() == b'[-9, ""]'
     await gone([slot._worker.pid])
 
 
