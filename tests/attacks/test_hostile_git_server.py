@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -93,6 +95,25 @@ async def test_what_is_small_in_git_is_not_written_a_thousand_times(tmp_path: Pa
 async def test_a_tree_that_is_listed_without_end_is_ended(tmp_path: Path) -> None:
     tree_of_trees(tmp_path, depth=9, width=10)
     await is_refused("too_large", f"file://{tmp_path}@main")
+
+
+def test_a_hard_limit_of_the_user_that_is_lower_is_kept() -> None:
+    """Only root could raise it, so a shell that tried to would end before git is started."""
+    lower = {resource.RLIMIT_FSIZE: 1 << 20, resource.RLIMIT_DATA: 1 << 30}
+
+    def lower_them() -> None:
+        for which, most in lower.items():
+            resource.setrlimit(which, (most, most))
+
+    program = "from rye_mcp.sharing.git import limits; print(*limits())"
+    said = subprocess.run(
+        [sys.executable, "-B", "-c", program],
+        preexec_fn=lower_them,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == [str(each) for each in lower.values()]
 
 
 # --- over https ---

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import resource
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,7 +23,7 @@ from rye_mcp.errors import RyeError, printable
 from rye_mcp.sharing.programs import WhyNot, allowed_path, find_program
 from rye_mcp.sharing.reference import GitReference, is_commit
 
-__all__ = ["DIRECTORY", "FILE", "LINK", "PROGRAM", "Commit", "Entry", "fetched"]
+__all__ = ["DIRECTORY", "FILE", "LINK", "PROGRAM", "Commit", "Entry", "fetched", "limits"]
 
 FETCH_LIMIT_S: Final = 300
 """How long git may take."""
@@ -260,8 +261,14 @@ class _Git:
 
     async def _run(self, *arguments: str, given: Iterable[str] = ()) -> None:
         """Let git write what it says to a file; RyeError where it fails, or would write too large a file."""
-        limits = (MAX_FETCHED_BYTES // _BLOCK_BYTES, MAX_MEMORY_BYTES // _KIBIBYTE)
-        start = ("sh", *map(str, limits), str(self._output), self.program)
+        largest, memory = limits()
+        start = (
+            "sh",
+            str(largest // _BLOCK_BYTES),
+            str(memory // _KIBIBYTE),
+            str(self._output),
+            self.program,
+        )
         spec = ProcessSpec(
             command="/bin/sh",
             args=("-c", _LIMITED, *start, *_OPTIONS, *arguments),
@@ -275,13 +282,25 @@ class _Git:
             raise self._failure(result)
 
     def _failure(self, result: SubprocessResult) -> RyeError:
-        if any(path.lstat().st_size >= MAX_FETCHED_BYTES for path in self.place.rglob("*")):
-            what = f"expected at most {MAX_FETCHED_BYTES} bytes of {self.reference}, found more"
+        largest, _ = limits()
+        if any(path.lstat().st_size >= largest for path in self.place.rglob("*")):
+            what = f"expected at most {largest} bytes of {self.reference}, found more"
             return RyeError("too_large", what, hint="clone it yourself, and take what you need from there")
         last = printable(result.stderr.strip().rpartition("\n")[2])[:_SHOWN] or result.kind
         what = f"expected {self.reference} from git, found that it failed: {last!a}"
         is_missing = "couldn't find remote ref" in result.stderr or "not our ref" in result.stderr
         return RyeError("artifact_not_found" if is_missing else "registry_unreachable", what)
+
+
+def limits() -> tuple[int, int]:
+    """The largest file that git may write, and its memory; only root can raise a limit of the user's."""
+    wanted = {resource.RLIMIT_FSIZE: MAX_FETCHED_BYTES, resource.RLIMIT_DATA: MAX_MEMORY_BYTES}
+    hard = {which: resource.getrlimit(which)[1] for which in wanted}
+    largest, memory = (
+        limit if hard[which] == resource.RLIM_INFINITY else min(limit, hard[which])
+        for which, limit in wanted.items()
+    )
+    return largest, memory
 
 
 def _kept(environment: Mapping[str, str]) -> dict[str, str]:
