@@ -1,14 +1,14 @@
 """What OpenTelemetry is told of calls and runs, and the way to the collector that the environment names.
 
 The instruments are those of its API, and count nothing without a provider. No attribute has a value of a
-parameter, an output, or an id of which nothing was found.
+parameter, an output, or an id of which nothing was found; no span has the words of an error.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from rye_mcp.runs.records import REFUSED, RUNNING, RunRecord
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram
+    from opentelemetry.sdk.trace import ReadableSpan
 
 __all__ = ["EXTRA_MISSING", "call_ended", "exporting", "row_written"]
 
@@ -33,6 +34,9 @@ _ENDPOINTS: Final = {
     "metrics": (_ENDPOINT, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
 }
 _BOUNDARIES_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+
+_REFUSED_BY_PROTOCOL: Final = "rpc.response.status_code"
+_NAMES: Final = frozenset({"gen_ai.tool.name", "gen_ai.prompt.name"})
 
 _log = logging.getLogger(__name__)
 
@@ -118,15 +122,20 @@ def _begin(wanted: set[str], version: str) -> Iterator[Callable[[], object]]:
         from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
         from opentelemetry.trace import set_tracer_provider
     except ImportError:
         _log.warning(EXTRA_MISSING)
         return
+
+    class Quiet(OTLPSpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            return super().export([_quiet(each) for each in spans])
+
     resource = Resource.create({"service.name": "rye-mcp", "service.version": version})
     if "traces" in wanted:
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        tracers.add_span_processor(BatchSpanProcessor(Quiet()))
         set_tracer_provider(tracers)
         yield tracers.shutdown
     if "metrics" in wanted:
@@ -141,3 +150,30 @@ def _begin(wanted: set[str], version: str) -> Iterator[Callable[[], object]]:
         )
         set_meter_provider(meters)
         yield meters.shutdown
+
+
+def _quiet(span: ReadableSpan) -> ReadableSpan:
+    """A span without the words that the SDK of MCP gives it: those of an error quote what a client sent.
+
+    Where the protocol refuses a message, its name of a tool or a prompt is one that nothing has, too.
+    """
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Status
+
+    attributes, name = dict(span.attributes or {}), span.name
+    if _REFUSED_BY_PROTOCOL in attributes:
+        name = str(attributes.get("mcp.method.name", "_OTHER"))
+        attributes = {key: value for key, value in attributes.items() if key not in _NAMES}
+    return ReadableSpan(
+        name,
+        span.context,
+        span.parent,
+        span.resource,
+        attributes,
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )

@@ -13,6 +13,7 @@ import pytest
 from anyio import to_thread
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 
 from tests.collector_world import Collector, collector
 from tests.http_world import connected, http_server
@@ -92,6 +93,29 @@ async def test_calls_are_counted_and_spans_are_below_what_asked(
 
 def calls_in(found: Collector) -> list[str]:
     return [span.name for span in found.spans if span.name.startswith("tools/call")]
+
+
+async def test_a_message_that_the_protocol_refuses_is_a_span_without_what_it_said(
+    programs: Programs, collecting: Collector
+) -> None:
+    workshop = programs.workshop
+    refused = [
+        lambda client: client.read_resource(f"rye://runs/{VALUE}/stdout"),
+        lambda client: client.get_prompt(VALUE, {"word": VALUE}),
+        lambda client: client.call_tool(VALUE, {"word": VALUE}),
+    ]
+    variables = collecting.variables
+    with http_server(workshop.person, workshop.project, installed=True, variables=variables) as server:
+        async with connected(server, "http", "auto") as client:
+            for ask in refused:
+                with pytest.raises(MCPError, match=VALUE):
+                    await ask(client)
+            await execute(client, "demo/echo", value=VALUE)
+        collecting.wait_until(lambda: "tools/call execute" in calls_in(collecting))
+        assert server.ended() == 0
+    failed = {span.name for span in collecting.spans if span.status.code == 2}
+    assert failed == {"resources/read", "prompts/get", "tools/call"}
+    assert VALUE.encode() not in collecting.raw
 
 
 async def test_a_run_is_in_flight_until_it_is_over(
