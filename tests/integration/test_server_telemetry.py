@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -99,7 +99,7 @@ async def test_a_message_that_the_protocol_refuses_is_a_span_without_what_it_sai
     programs: Programs, collecting: Collector
 ) -> None:
     workshop = programs.workshop
-    refused = [
+    refused: list[Callable[[Client], Awaitable[object]]] = [
         lambda client: client.read_resource(f"rye://runs/{VALUE}/stdout"),
         lambda client: client.get_prompt(VALUE, {"word": VALUE}),
         lambda client: client.call_tool(VALUE, {"word": VALUE}),
