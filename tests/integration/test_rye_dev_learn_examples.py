@@ -20,6 +20,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "node-tool": ("text/reading_time", (), {}),
     "locked-in-ci": ("check/links", (), READS),
     "own-runtime": ("awk/average", ("--file", "people.csv", "--column", "age"), READS),
+    "cluster": ("sim/where", (), {}),
     "http-tool": ("shop/order", ("--number", "A-17"), {"env": ["SHOP_TOKEN"]}),
 }
 

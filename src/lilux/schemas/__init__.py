@@ -9,10 +9,19 @@ if TYPE_CHECKING:
         apply_defaults,
         examine,
         is_quick,
+        unknown_keywords,
         validate_parameters,
     )
 
-__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "is_quick", "validate_parameters"]
+__all__ = [
+    "Examination",
+    "ValidationResult",
+    "apply_defaults",
+    "examine",
+    "is_quick",
+    "unknown_keywords",
+    "validate_parameters",
+]
 
 
 def __getattr__(name: str) -> Any:

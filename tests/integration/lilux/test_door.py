@@ -333,12 +333,14 @@ def test_a_host_that_breaks_off_is_a_failure(door: Door) -> None:
 import socket, sys
 connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 try:
+    connection.sendall(b"x")
     print(connection.recv(2))
 except ConnectionResetError:
     print("reset")
 """
 
     def reset(connection: socket.socket) -> None:
+        assert connection.recv(1) == b"x"  # so the door has connected
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     with server(reset) as port:

@@ -49,6 +49,7 @@ def test_the_public_names_are_those_listed() -> None:
         "Fact",
         "Facts",
         "Failure",
+        "Groups",
         "Halves",
         "HostTraffic",
         "Hosts",
