@@ -15,8 +15,6 @@ from rye_mcp.errors import RyeError
 from rye_mcp.sharing.artifact import (
     ARTIFACT_TYPE,
     FILE_TYPE,
-    MAX_CARRIED_BYTES,
-    MAX_LISTED_BYTES,
     MAX_MANIFEST_BYTES,
     PATH_ANNOTATION,
     digest_of,
@@ -24,6 +22,7 @@ from rye_mcp.sharing.artifact import (
 )
 from rye_mcp.sharing.git import DIRECTORY, FILE, fetched
 from rye_mcp.sharing.reference import GitReference
+from rye_mcp.trust.dependency_manifest import MAX_CARRIED_BYTES, MAX_LISTED_BYTES
 from tests.trust_world import refused
 
 # --- manifests ---
