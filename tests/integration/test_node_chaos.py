@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
 CALLS = 60
 AT_ONCE = 6
+KILLS = 0.06  # of the runs; a worker takes the other calls of its node with it
 SCRIPT = (
     'echo "$RYE_PARAM_word" >> "$COUNTED"; echo $$ >&2; sleep 0.0$((RANDOM % 10)); echo "$RYE_PARAM_word"'
 )
@@ -35,7 +36,7 @@ class Monkey:
 
     def hear(self, stream: str, data: bytes, _skipped: int) -> None:
         """Take the pid that a run prints."""
-        if stream != "stderr" or self._random.random() > 0.15:
+        if stream != "stderr" or self._random.random() > KILLS:
             return
         with suppress(OSError, AssertionError):  # the run, or its worker, has ended meanwhile
             os.kill(worker_above(int(data.split()[0])), signal.SIGKILL)
