@@ -123,9 +123,10 @@ impl Drop for Made {
 }
 
 impl Group {
-    /// Nobody is in it yet. Another container may have the same numbers of processes, so the time is a part of its name.
+    /// Nobody is in it yet. Another container may have the same numbers of processes, so the time since the machine
+    /// started is a part of its name.
     pub fn make(directory: &Path, limits: &[(&str, u64)]) -> Result<Self, Errno> {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let path = directory.join(format!("lilux-{}-{}{:09}", getpid(), now.tv_sec, now.tv_nsec));
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))?;
         Self::limited(Made(path), limits)
