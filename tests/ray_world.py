@@ -213,9 +213,13 @@ class RaySite:
         **cluster: Any,
     ) -> Path:
         """The engine, as its user has signed it."""
+        # The path of this installation may hold a space, which the program of an engine may not.
+        program = self.server.world.root / "rye"
+        if not program.is_symlink():
+            program.symlink_to(SCRIPTS / "rye")
         config = {
             "via": "ray",
-            "program": str(SCRIPTS / "rye"),
+            "program": str(program),
             "nodes": list(nodes or ()) or [each.key.public.key_id for each in self.grid.nodes],
             "takes": list(takes),
             "cluster": {
