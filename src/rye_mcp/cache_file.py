@@ -111,7 +111,7 @@ class CacheFile:
             raise DamagedError(f"expected a file of {self.made_by}, found another one")
 
     def _make_file(self, path: Path, directory: int) -> None:
-        """Make the file with its tables, where there is none."""
+        """Make the file with its tables, unless it exists."""
         os.close(os.open(path.name, _trees.NEW_FILE, _FILE_MODE, dir_fd=directory))
         with closing(_connected(_address(path))) as connection:
             connection.execute("PRAGMA journal_mode = WAL")

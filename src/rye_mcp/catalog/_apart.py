@@ -70,7 +70,7 @@ async def _run(task: bytes, total: int, progress: Progress | None) -> None:
     send, receive = anyio.create_memory_object_stream[int](math.inf)
 
     def note(_stream: str, chunk: bytes, _offset: int) -> None:
-        with suppress(anyio.BrokenResourceError):  # whoever is told has given up
+        with suppress(anyio.BrokenResourceError):  # the listener has given up
             send.send_nowait(STEP * len(chunk))
 
     program = ("-I", "-m", __name__)
@@ -82,7 +82,7 @@ async def _run(task: bytes, total: int, progress: Progress | None) -> None:
 
 
 async def _tell(done: MemoryObjectReceiveStream[int], total: int, progress: Progress | None) -> None:
-    """Tell how many files were looked at, in a thread: whoever is told may wait for the event loop."""
+    """Report how many files were looked at, from a thread: the listener may wait for the event loop."""
     from anyio import CapacityLimiter, to_thread
 
     limiter, counted = CapacityLimiter(1), 0

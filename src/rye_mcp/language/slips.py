@@ -16,7 +16,7 @@ _LETTERS: Final = 64
 
 
 class Vocabulary:
-    """Words, the most frequent first, of which one that is misspelt may be a slip."""
+    """The words that a misspelt one may stand for, the most frequent first."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = tuple(words)

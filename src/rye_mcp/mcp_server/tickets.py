@@ -172,7 +172,7 @@ def _ages(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[float, int, str
 
 
 WAIT_S: Final = 50.0
-"""How long a call waits for somebody who looks at the questions: clients give up after a minute."""
+"""How long a call waits for a person to answer its question: clients give up after a minute."""
 
 _POLL_S: Final = 0.2
 

@@ -413,7 +413,7 @@ class RayCluster:
     # --- slots ---
 
     def _dispatch(self) -> None:
-        """Give room to those who wait, in order; start slots for those for whom there is none."""
+        """Give waiting calls their places, in order; start slots for the calls that find none."""
         left: deque[_Waiting] = deque()
         for waiting in self._waiting:
             slot = self._with_room(waiting.shape)
