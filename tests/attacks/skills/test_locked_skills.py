@@ -159,6 +159,7 @@ def test_a_skill_of_the_user_is_not_compared_with_the_lockfile_of_a_project(worl
     written(world, OTHER, space=SpaceName.USER)
     request = LoadRequest(NAME, ItemType.SKILL, source=SpaceName.USER)
     assert load(request, person(world)).as_dict()["status"] == "success"
+    person(world).verify(read(world, space=SpaceName.USER))  # as commands do that go through all spaces
 
 
 @pytest.mark.parametrize("lockfile", ["as it was", "broken"])
