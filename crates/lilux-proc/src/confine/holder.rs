@@ -3,6 +3,7 @@
 //! A forked process makes them, hands their descriptors over and ends; namespaces live as long as somebody holds them. Nothing
 //! of one run is left in them for the next, because nothing of it is alive.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -20,6 +21,8 @@ pub struct Namespaces {
     /// Only where this process may not mount without one.
     pub user: Option<OwnedFd>,
     pub net: OwnedFd,
+    /// The network has the route of the door's addresses. A builder says so, whose memory is the keeper's.
+    pub routed: Cell<bool>,
 }
 
 /// The users in the namespace.
@@ -68,7 +71,9 @@ impl Namespaces {
         let ended = rustix::process::waitpid(Some(holder), WaitOptions::empty())?;
         let mut found = received?.1.into_iter();
         match (found.next(), found.next()) {
-            (Some(net), user) if user.is_some() == with_user => Ok(Self { user, net }),
+            (Some(net), user) if user.is_some() == with_user => {
+                Ok(Self { user, net, routed: Cell::new(false) })
+            }
             _ => Err(ended
                 .and_then(|(_, status)| status.exit_status())
                 .map_or(Errno::IO, Errno::from_raw_os_error)),
