@@ -71,6 +71,12 @@ class _Sent:
     answer: Remote | RyeError | None = None
     has_begun: bool = False
 
+    def begin(self, overdue_s: float) -> None:
+        """Take note that its run has begun, once: the time that it may take counts from here."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.due = time.monotonic() + self.limit_s + overdue_s
+
 
 class Link:
     """One worker. `nodes` are the ids of the keys that it may have, `name` is what people call it."""
@@ -336,9 +342,8 @@ class Link:
             case "ended":
                 what = f"expected the run to go on, found that the worker {self.name} has ended it"
                 self._answered(call, RyeError("cancelled", what, run_id=call.channel.run_id))
-            case "begun" if not call.has_begun:
-                call.has_begun = True
-                call.due = time.monotonic() + call.limit_s + self._overdue_s
+            case "begun":
+                call.begin(self._overdue_s)
             case "pong":
                 pass
             case other:
