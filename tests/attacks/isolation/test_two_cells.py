@@ -1,4 +1,4 @@
-"""What a process in one cell sends to a process in another leads neither out of the cells nor to a third one."""
+"""Nothing that one cell sends to another leads out of the cells, or to a third one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def supervisor(world: World) -> Iterator[Client]:
 def begin(client: Client, world: World, program: str, *words: Any, **policy: Any) -> int:
     """Start a program in a cell; its id."""
     command = (SYSTEM_PYTHON, "-c", program, world.root / "project", *words)
-    return client.start_run(*command, policy=cell(world, **policy), env={"PATH": "/usr/bin"}, timeout_ms=60_000)
+    return client.start_run(
+        *command, policy=cell(world, **policy), env={"PATH": "/usr/bin"}, timeout_ms=60_000
+    )
 
 
 def cell(world: World, **more: Any) -> dict[str, Any]:
