@@ -37,13 +37,13 @@ __all__ = [
     "Executors",
     "LockState",
     "LockStates",
-    "Remembered",
+    "FoundOnce",
     "Runners",
     "dependencies_of",
 ]
 
 
-class Remembered:
+class FoundOnce:
     """Finds each executor once, for one call of a verb that looks at many tools."""
 
     def __init__(self, spaces: Spaces) -> None:
