@@ -138,7 +138,7 @@ def note(path: Callable[[], str | os.PathLike[str]]) -> None:
 
 
 def note_file(path: str, way: Iterable[str]) -> None:
-    """Say that a file is about to be looked at. Of the directories that lead to it, only which they are counts."""
+    """Say that a file is about to be looked at. Of the directories on the way, only their identity counts."""
     footprint = _footprint.get()
     if footprint is not None:
         for directory in way:

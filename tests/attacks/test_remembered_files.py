@@ -212,9 +212,9 @@ def found_scene(root: Path) -> Scene:
     """A scene in which every tool was found, and everything that was looked at is old enough to be kept."""
     made = Scene.make(root)
     expected = {
-        **dict.fromkeys(CASES, ["project", "user", "system"]),
-        **dict.fromkeys(OF_LIBRARIES, ["project", "system", "system"]),
-        **dict.fromkeys(OF_FRIENDS, ["project", "system"]),
+        **{case: ["project", "user", "system"] for case in CASES},
+        **{case: ["project", "system", "system"] for case in OF_LIBRARIES},
+        **{case: ["project", "system"] for case in OF_FRIENDS},
     }
     for _ in range(2):  # the first time, everything is agreed to
         assert {case: made.found(case) for case in expected} == expected

@@ -169,7 +169,7 @@ Rights = tuple[Permissions, frozenset[str], tuple[Notice, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A chain after stages 1 to 6, whatever the parameters are; `rights` under the policy of its last call."""
+    """A chain after stages 1 to 6, without parameters; `rights` under the policy of its last call."""
 
     pinned: PinnedChain
     comparison: Comparison
@@ -188,8 +188,8 @@ class _Judged:
     def rests_on_files(self) -> bool:
         """Whether it is the same until a file changes that was looked at, and small enough to be remembered.
 
-        The files of a skill are looked at in another way. A chain that nobody has agreed to yet, or that takes
-        code from the whole project, also depends on what a person decides.
+        The files of a skill are looked at in another way. A chain that nobody has agreed to yet, or that
+        takes code from the whole project, also depends on what a person decides.
         """
         verified = self.pinned.valid.verified
         is_settled = verified.carried.sealed and self.comparison == Comparison()

@@ -35,9 +35,9 @@ __all__ = [
     "Chains",
     "Dependencies",
     "Executors",
+    "FoundOnce",
     "LockState",
     "LockStates",
-    "FoundOnce",
     "Runners",
     "dependencies_of",
 ]
