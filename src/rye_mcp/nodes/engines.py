@@ -121,9 +121,9 @@ class _Reached:
         self._link = link
         self.node = node
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
+    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Remote:
         """Send it."""
-        return await self._link.run(bundle, run_id, watch)
+        return await self._link.run(bundle, run_id, watch, limit_s=limit_s)
 
 
 class Site(Protocol):

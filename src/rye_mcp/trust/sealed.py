@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "9ffc3bb41c9b83ac61bfe5957b3b1da6cf1131dfebe9f7a2bef15b3179dda44d"
+MANIFEST_SHA256: Final = "efeb92a53c71da9e7932f70c906fa794721fb8c06c1da9302e8793dba241880a"
