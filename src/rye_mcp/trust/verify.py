@@ -20,8 +20,9 @@ from lilux._footprints import Remembered
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
+from rye_mcp.own_directories import state_directory
 from rye_mcp.trust import signature
-from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
+from rye_mcp.trust.approvals import Approvals, trusted_keys_of
 from rye_mcp.trust.claims import (
     AgreedPermissions,
     claim_by_lockfile,
