@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lilux._http.retry import MAX_WAIT_S
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import Anchor
 from rye_mcp.executor.configuration.builder import (
@@ -386,10 +387,6 @@ def test_a_request_is_filled_with_what_the_tool_declares(world: World) -> None:
     assert request(call, {"name": "n"}, timeout=300).spec.timeout == 20
 
 
-LONGEST_PAUSE_S = 4500.0
-"""Between two attempts of a request: an hour, and a quarter of it by chance."""
-
-
 @pytest.mark.parametrize(
     ("primitive", "said", "asked", "longest"),
     [
@@ -397,9 +394,9 @@ LONGEST_PAUSE_S = 4500.0
         ("subprocess", "config: {command: x, timeout: 7}", None, 7),
         ("subprocess", "config: {command: x, timeout: 7}", 3, 3),
         ("http_client", POST, None, 20),
-        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", None, 3 * 20 + 2 * LONGEST_PAUSE_S),
-        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", 1, 3 * 1 + 2 * LONGEST_PAUSE_S),
-        ("http_client", f"{POST}  retry: {{max_attempts: '{{other}}'}}\n", 1, 100 * 1 + 99 * LONGEST_PAUSE_S),
+        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", None, 3 * 20 + 2 * MAX_WAIT_S),
+        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", 1, 3 * 1 + 2 * MAX_WAIT_S),
+        ("http_client", f"{POST}  retry: {{max_attempts: '{{other}}'}}\n", 1, 100 * 1 + 99 * MAX_WAIT_S),
     ],
 )
 def test_how_long_a_run_takes_at_most_is_known_before_it_is_filled(
