@@ -6,17 +6,17 @@ again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
+from rye_mcp import package_version
 from rye_mcp.apart import off_loop
 from rye_mcp.configuration import code_policy, isolation_of
 from rye_mcp.errors import RyeError
@@ -58,6 +58,9 @@ __all__ = [
 
 _GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
 _BUNDLE: Final = Path("bundle")
+_MAX_KEPT: Final = 128
+_MAX_KEPT_BYTES: Final = 1 << 20
+"""How many bundles are remembered, and how large the files of one may be for that."""
 
 
 _BRIDGE: Final = "rye/core/primitives/mcp_client"
@@ -149,13 +152,22 @@ class DecidedCall:
             self.parameters.values,
             self.permissions,
             self.caller,
-            package=version("rye-mcp"),
+            package=package_version(),
             timeout=self.timeout,
         )
 
 
 Decide = Callable[[], Awaitable[DecidedCall]]
 """Decides one call."""
+
+
+@dataclass(slots=True)
+class _Unpacked:
+    """What is made of the files of a bundle: their chain, read, and what its lockfile pins."""
+
+    builder: ChainBuilder
+    verifier: IntegrityVerifier
+    locked: pins.Pins | None = None
 
 
 class Decider:
@@ -174,6 +186,7 @@ class Decider:
         self.spaces = spaces
         self.trust = trust
         self._project = project
+        self._bundles: dict[Hashable, _Unpacked] = {}
         self._locks = locks
         self._results = results
 
@@ -256,31 +269,42 @@ class Decider:
 
     def _pinned_again(self, bundle: Bundle) -> tuple[PinnedChain, Comparison]:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
-        spaces = BundleSpaces(bundle, self.spaces)
-        verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
+        unpacked = self._unpacked(bundle)
         try:
-            builder = ChainBuilder(spaces, verifier.require_verified)
-            pinned, comparison = self._pinned(bundle.item_id, builder, verifier)
+            pinned, comparison = self._pinned(bundle.item_id, unpacked.builder, unpacked.verifier)
         except RyeError as exc:
-            if bundle.package != version("rye-mcp"):
-                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
+            if bundle.package != package_version():
+                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {package_version()}"
             raise
-        _require_pinned(pinned.valid, bundle)
+        locked = unpacked.locked = unpacked.locked or _pins_in(bundle)
+        if different := pins.differences(locked, pins.Pins.of_chain(pinned.valid)):
+            raise pins.mismatch(different, bundle.item_id, _BUNDLE)
         return pinned, comparison
 
+    def _unpacked(self, bundle: Bundle) -> _Unpacked:
+        """What was made of the same files before; whether they may run is asked for each call."""
+        found = self._bundles.get(bundle.unchanging)
+        if found is None:
+            spaces = BundleSpaces(bundle, self.spaces)
+            verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
+            found = _Unpacked(ChainBuilder(spaces, verifier.require_verified), verifier)
+            if sum(len(each.content) for each in bundle.files) <= _MAX_KEPT_BYTES:
+                if len(self._bundles) >= _MAX_KEPT:
+                    self._bundles.clear()
+                self._bundles[bundle.unchanging] = found
+        return found
 
-def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
-    item_id = valid.verified.chain.root.item_id
+
+def _pins_in(bundle: Bundle) -> pins.Pins:
+    """What the lockfile of a bundle pins."""
     try:
         lockfile = Lockfile.from_bytes(bundle.lock)
     except LockfileError as exc:
         raise RyeError("malformed_lockfile", "expected a lockfile in a bundle, found none") from exc
     if issues := pins.issues_in(lockfile):
         what = f"expected a lockfile in a bundle, found one that is malformed: {issues[0]}"
-        raise RyeError("malformed_lockfile", what, item_id=item_id)
-    found = pins.differences(pins.Pins.of_lockfile(lockfile), pins.Pins.of_chain(valid))
-    if found:
-        raise pins.mismatch(found, item_id, _BUNDLE)
+        raise RyeError("malformed_lockfile", what, item_id=bundle.item_id)
+    return pins.Pins.of_lockfile(lockfile)
 
 
 async def _decided(
