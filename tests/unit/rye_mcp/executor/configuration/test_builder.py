@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lilux._http.retry import MAX_WAIT_S
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import Anchor
 from rye_mcp.executor.configuration.builder import (
@@ -21,9 +22,6 @@ from rye_mcp.executor.configuration.builder import (
 )
 from tests.call_world import Call
 from tests.trust_world import World
-
-MAX_WAIT_S = 1.25 * 3600
-"""How long an HTTP client waits at most before it tries again."""
 
 DECLARES = "config_schema: {properties: {name: {}, other: {}, command: {}}}"
 
