@@ -134,8 +134,7 @@ def test_a_node_sends_no_result_that_its_server_does_not_read() -> None:
     assert caught.value.code == "answer_too_long"
 
 
-@pytest.mark.parametrize("name", ["error", "hint"])
-@pytest.mark.parametrize("size", [1 << 17, 1 << 22])
+@pytest.mark.parametrize(("name", "size"), [("error", 1 << 17), ("hint", 1 << 17), ("code", 1 << 22)])
 def test_a_refusal_without_end_is_none(name: str, size: int) -> None:
     told = {"code": "untrusted_key", "error": "expected, found", "hint": "rye trust"}
     assert decode_refusal(json.dumps(told).encode()).code == "untrusted_key"
