@@ -59,6 +59,18 @@ addEventListener("message", async (event) => {
   }
 });
 """
+FORGED = r"""() => {
+  const other = document.createElement("iframe");
+  other.sandbox = "allow-scripts";
+  addEventListener("message", (event) => {
+    if (event.source === other.contentWindow) window.forged = true;
+  });
+  const params = { structuredContent: { code: "forged" } };
+  const result = JSON.stringify({ jsonrpc: "2.0", method: "ui/notifications/tool-result", params });
+  const send = `parent.frames[0].postMessage(${result}, "*"); parent.postMessage("sent", "*");`;
+  other.srcdoc = `<script>${send}<\/script>`;
+  document.body.append(other);
+}"""
 GREET = python_tool('print(json.dumps({"greeting": "Hello, " + params["name"]}))')
 HIDING = "<img src=x onerror=\"parent.postMessage('out', '*')\">\u202egpj"
 LOUD = python_tool("for number in range(60000): print('line', number)")
@@ -155,6 +167,16 @@ def test_a_run_is_shown_and_nothing_of_it_is_markup(host: Host, workshop: Worksh
     assert re.fullmatch("[0-9a-f]{64}", view.locator("dt:has-text('Receipt') + dd").inner_text())
     assert host.page.evaluate("window.heard.includes('out')") is False
     assert host.heard("ui/notifications/size-changed") != []
+
+
+def test_only_its_host_is_heard(host: Host) -> None:
+    """Another frame of the same page can send it messages too."""
+    view = host.show({"item_id": "demo/nothing"})
+    view.get_by_text("item_not_found").wait_for()
+    host.page.evaluate(FORGED)
+    host.page.wait_for_function("window.forged")
+    assert view.get_by_text("item_not_found").is_visible()
+    assert view.get_by_text("forged").count() == 0
 
 
 @pytest.mark.parametrize(("theme", "ground"), [("light", "rgb(251, 250, 247)"), ("dark", "rgb(22, 26, 25)")])
