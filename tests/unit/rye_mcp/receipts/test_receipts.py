@@ -219,8 +219,12 @@ def test_several_processes_write_one_chain(ledger: Ledger) -> None:
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
+    for writer in writers:  # all of them go before the first one is waited for
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
     for writer in writers:
-        writer.communicate("go\n")
+        writer.communicate()
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     found = ledger.verify()
     assert (found.receipts, found.problems, found.signatures) == (300, (), 1)
