@@ -172,6 +172,7 @@ CLONE_PARENT = 0x00008000
 CLONE_SETTID = 0x01000000 | 0x00200000  # and clear it at the end, for the C library
 NAMESPACES = {"pid": 0x20000000, "mnt": 0x00020000, "ipc": 0x08000000}
 CLONE = {"x86_64": 56, "aarch64": 220}
+LANDLOCK_RESTRICT_SELF = 446
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_GET_TID_ADDRESS = 4, 24, 40
 MEASURE_EVERY = 64
 NEEDED = ("atexit", "fcntl", "gc", "io", "signal")
@@ -297,6 +298,8 @@ class Zygote:
             self.enter(passed[-2], "mnt")
             self.enter(passed[-1], "ipc")
             self.give_up(order["keep"])
+            if order["in_walls"] and self.syscall(LANDLOCK_RESTRICT_SELF, passed[-4], 0, 0, 0, 0):
+                raise OSError(self.ctypes.get_errno(), "landlock")
         os.umask(self.umask)
         self.place(order["places"], passed)
         self.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)

@@ -35,15 +35,15 @@ __all__ = [
     "Chains",
     "Dependencies",
     "Executors",
+    "FoundOnce",
     "LockState",
     "LockStates",
-    "Remembered",
     "Runners",
     "dependencies_of",
 ]
 
 
-class Remembered:
+class FoundOnce:
     """Finds each executor once, for one call of a verb that looks at many tools."""
 
     def __init__(self, spaces: Spaces) -> None:
