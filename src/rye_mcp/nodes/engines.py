@@ -50,6 +50,13 @@ DIRECTORY: Final = "engines"
 CLOSE_LIMIT_S: Final = 10.0
 MAX_ENGINES: Final = 100
 
+_SSH: Final = (
+    *("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
+    *("-a", "-x", "-oClearAllForwardings=yes", "-oTunnel=no"),
+    *("-oGSSAPIDelegateCredentials=no", "-oPermitLocalCommand=no"),
+)
+"""A node gets no agent, no display, no port and no ticket of this user, whatever their configuration says."""
+
 _OF_THIS_USER: Final = frozenset({"RYE_PROJECT", "RYE_PROJECT_PATH", "RYE_KEY_PASSPHRASE"})
 """Variables that a worker of this machine does not get."""
 
@@ -117,8 +124,7 @@ def worker_command(engine: Engine, rye: str) -> tuple[str, ...]:
         return (rye, "worker")
     if engine.via == "ray":
         return (engine.program, "worker")
-    options = ("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
-    return ("ssh", *options, "--", str(engine.host), engine.program, "worker")
+    return ("ssh", *_SSH, "--", str(engine.host), engine.program, "worker")
 
 
 def _why_not(decided: DecidedCall) -> str | None:
