@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -217,3 +219,42 @@ async def test_a_server_whose_node_says_such_things_goes_on_and_has_the_run_in_i
     async with site.executor() as executor:
         ended = [(await executor.run("demo/count", {"word": "x"})).code for _ in range(2)]
     assert ended == ["lost", "lost"]
+
+
+HELPFUL = """\
+Host *
+  ForwardAgent yes
+  ForwardX11 yes
+  ForwardX11Trusted yes
+  LocalForward 127.0.0.1:9 127.0.0.1:9
+  RemoteForward 127.0.0.1:9 127.0.0.1:9
+  Tunnel yes
+  GSSAPIDelegateCredentials yes
+  PermitLocalCommand yes
+  LocalCommand touch evil
+"""
+"""What a user may have for machines that they trust with everything."""
+
+
+@pytest.mark.anyio
+async def test_a_node_gets_nothing_of_what_the_configuration_of_ssh_shares(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pair.accept()
+    site.pair.trust()
+    site.pair.server.sign("demo/count.sh", tool())
+    site.engine()
+    assert (await site.run()).success
+    told = site.told.read_text().split()
+    options = told[: told.index("--")]
+    assert {"-a", "-x"} <= {*options}
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        pytest.skip("OpenSSH is not installed")
+    config = tmp_path / "ssh_config"
+    config.write_text(HELPFUL)
+    command = [ssh, "-F", str(config), *options, "-G", "gpu1"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: ASYNC221
+    values = dict(line.partition(" ")[::2] for line in found.splitlines())
+    closed = ("forwardagent", "forwardx11", "gssapidelegatecredentials", "permitlocalcommand")
+    assert [values[name] for name in closed] == ["no"] * len(closed)
+    assert (values["tunnel"], values["clearallforwardings"]) == ("false", "yes")
