@@ -335,10 +335,12 @@ class PrimitiveExecutor:
                 async with _calling(call, logged.run_id, watch, self._project) as job:
                     seen = _seen_live(watch, live)
                     outcome = await job.run(seen, call.show, spool)
+            except BaseException:
+                await off_loop(partial(_planted, call, logged.run_id), shielded=True)
+                raise
             finally:
                 self._live.end(live)
-                planted = await _planted(call, logged.run_id)
-            return outcome, (*began, *planted)
+            return outcome, began
         except BaseException:
             await off_loop(partial(self._give_up, logged), shielded=True)
             raise
@@ -355,7 +357,8 @@ class PrimitiveExecutor:
     def _result(
         self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
     ) -> ExecutionResult:
-        """Write lockfile and log, and return the result for the caller."""
+        """Take away what the run planted, write lockfile and log, and return the result for the caller."""
+        planted = _planted(call, logged.run_id)
         self._outputs.finish(logged.run_id)
         kept, left_out = kept_files(call.snapshot, self._results)
         if call.decision.calls and outcome.success and is_result_handle(outcome.data):
@@ -373,7 +376,7 @@ class PrimitiveExecutor:
             receipt=logged.receipt,
             chain=pinned.as_data(),
             sealed=call.sealed,
-            notices=(*call.notices, *noticed, *later, *ended, *left_out),
+            notices=(*call.notices, *noticed, *planted, *later, *ended, *left_out),
             kept=kept,
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
@@ -470,12 +473,10 @@ class PrimitiveExecutor:
         return self._decider.builder.build(item_id)
 
 
-async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
+def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """Move away the files that a run must not make, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    if missing is None:
-        return ()
-    return await off_loop(partial(missing.take_away, run_id), shielded=True)
+    return () if missing is None else missing.take_away(run_id)
 
 
 @asynccontextmanager
