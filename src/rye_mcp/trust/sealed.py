@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "9ffc3bb41c9b83ac61bfe5957b3b1da6cf1131dfebe9f7a2bef15b3179dda44d"
+MANIFEST_SHA256: Final = "c51f32339e983e4cc8be5549a82e2829d9a5965673b25d30d42936a9d0d28277"
