@@ -155,9 +155,11 @@ class Pair:
             with anyio.CancelScope(shield=True):
                 await executor.close()
 
-    async def call(self, link: Link, bundle: bytes, watch: Watch | None = None) -> Remote:
+    async def call(
+        self, link: Link, bundle: bytes, watch: Watch | None = None, *, limit_s: float = 600
+    ) -> Remote:
         """What comes of a call through a link."""
-        return await link.run(bundle, new_run_id(), watch or Watch())
+        return await link.run(bundle, new_run_id(), watch or Watch(), limit_s=limit_s)
 
 
 class Wire:

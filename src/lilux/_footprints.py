@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
-__all__ = ["SETTLED_NS", "Footprint", "Remembered", "Stamp", "latest_change", "note", "stamp_of"]
+__all__ = [
+    "SETTLED_NS",
+    "WHICH_AND_WHOSE",
+    "Footprint",
+    "Remembered",
+    "Stamp",
+    "latest_change",
+    "note",
+    "note_file",
+    "stamp_of",
+    "unnoted",
+]
 
 SETTLED_NS: Final = 2_000_000_000
 """How old a change has to be for its time to tell it from a later one: file systems count in 4 ms, in whole
@@ -27,6 +39,9 @@ MAX_KEPT: Final = 1024
 
 Stamp = tuple[int, ...]
 """Device, number, mode and owner, then size and the times of the last changes, in nanoseconds."""
+
+WHICH_AND_WHOSE: Final = 4
+"""How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
 
 Value = TypeVar("Value")
 
@@ -75,24 +90,41 @@ class Footprint:
     @property
     def is_settled(self) -> bool:
         """Whether each change that comes later will show in a stamp."""
-        known = (stamp for stamp in self._stamps.values() if stamp is not None)
+        whole = (stamp for stamp in self._stamps.values() if stamp is not None and not _is_of_way(stamp))
         return len(self._stamps) <= MAX_PATHS and all(
-            latest_change(stamp) < self._begun_ns - SETTLED_NS for stamp in known
+            latest_change(stamp) < self._begun_ns - SETTLED_NS for stamp in whole
         )
 
     def add(self, path: str) -> None:
         """Note a path, before the first look at it."""
-        if path not in self._stamps:
+        known = self._stamps.get(path)
+        if path not in self._stamps or (known is not None and _is_of_way(known)):
             self._stamps[path] = stamp_of(path, follow=False)
+
+    def add_way(self, path: str) -> None:
+        """Note a directory through which a path leads, whatever else is in it."""
+        if path not in self._stamps:
+            stamp = stamp_of(path, follow=False)
+            self._stamps[path] = None if stamp is None else stamp[:WHICH_AND_WHOSE]
 
     def include(self, other: Footprint) -> None:
         """Take over what other work has looked at, whose value this work has used."""
         for path, stamp in other._stamps.items():
-            self._stamps.setdefault(path, stamp)
+            known = self._stamps.setdefault(path, stamp)
+            if known is not None and _is_of_way(known):
+                self._stamps[path] = stamp
 
     def holds(self) -> bool:
         """Whether everything is as it was."""
-        return all(stamp_of(path, follow=False) == stamp for path, stamp in self._stamps.items())
+        for path, stamp in self._stamps.items():
+            found = stamp_of(path, follow=False)
+            if found != stamp and (found is None or stamp is None or found[:WHICH_AND_WHOSE] != stamp):
+                return False
+        return True
+
+
+def _is_of_way(stamp: Stamp) -> bool:
+    return len(stamp) == WHICH_AND_WHOSE
 
 
 _footprint: ContextVar[Footprint | None] = ContextVar("footprint", default=None)
@@ -105,13 +137,35 @@ def note(path: Callable[[], str | os.PathLike[str]]) -> None:
         footprint.add(os.fspath(path()))
 
 
+def note_file(path: str, way: Iterable[str]) -> None:
+    """Say that a file is about to be looked at. Of the directories on the way, only their identity counts."""
+    footprint = _footprint.get()
+    if footprint is not None:
+        for directory in way:
+            footprint.add_way(directory)
+        footprint.add(path)
+
+
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """A block that looks at nothing but what was noted before."""
+    token = _footprint.set(None)
+    try:
+        yield
+    finally:
+        _footprint.reset(token)
+
+
 class Remembered(Generic[Value]):
     """What some work came to, by a key: it is done again when anything that it looked at has changed.
 
-    The work may look at files only through what calls `note`. An error is not remembered.
+    The work may look at files only through what calls `note`. An error is not remembered, and neither is what
+    is not `worth` it. Values of at most `most` keys are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int = MAX_KEPT, worth: Callable[[Value], bool] = lambda value: True) -> None:
+        self._most = most
+        self._worth = worth
         self._kept: dict[Hashable, tuple[Footprint, Value]] = {}
 
     def value(self, key: Hashable, work: Callable[[], Value]) -> Value:
@@ -119,8 +173,8 @@ class Remembered(Generic[Value]):
         kept = self._kept.get(key)
         if kept is None or not kept[0].holds():
             kept = _done(work)
-            if kept[0].is_settled:
-                if len(self._kept) >= MAX_KEPT and key not in self._kept:
+            if kept[0].is_settled and self._worth(kept[1]):
+                if len(self._kept) >= self._most and key not in self._kept:
                     self._kept.clear()
                 self._kept[key] = kept
         around = _footprint.get()

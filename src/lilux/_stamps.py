@@ -9,15 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from lilux._footprints import SETTLED_NS, Stamp, latest_change, stamp_of
+from lilux._footprints import (
+    SETTLED_NS,
+    WHICH_AND_WHOSE,
+    Stamp,
+    latest_change,
+    note_file,
+    stamp_of,
+    unnoted,
+)
 from lilux._trees import Tree
 
 __all__ = ["SETTLED_NS", "KeptFile", "Stamp", "is_settled", "latest_change", "settled", "stamp_of"]
-
-_WHICH_AND_WHOSE: Final = 4
-"""How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
 
 Value = TypeVar("Value")
 
@@ -52,12 +57,14 @@ class KeptFile(Generic[Value]):
 
     def value(self) -> Value:
         """The content now; the same object as before when it is unchanged."""
+        note_file(self._file, self._directories)
         kept = self._kept
         if kept is not None and kept[0] is not None and kept[0] == self._look():
             return kept[2]
         now = time.time_ns()
         stamps = self._look()
-        data = self._tree.read(self._relative, limit=self._limit)
+        with unnoted():
+            data = self._tree.read(self._relative, limit=self._limit)
         is_same = kept is not None and kept[1] == data
         value = (
             kept[2] if kept is not None and is_same else self._parse(data, self._tree.root / self._relative)
@@ -71,5 +78,5 @@ class KeptFile(Generic[Value]):
 
     def _look(self) -> tuple[Stamp | None, ...]:
         stamps = [stamp_of(path, follow=False) for path in self._directories]
-        whose = [stamp and stamp[:_WHICH_AND_WHOSE] for stamp in stamps]
+        whose = [stamp and stamp[:WHICH_AND_WHOSE] for stamp in stamps]
         return (*whose, stamp_of(self._file, follow=False))

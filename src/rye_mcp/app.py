@@ -21,15 +21,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lilux._dataclasses import dataclass
+from rye_mcp import own_directories
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName, printable
 from rye_mcp.other_users import why_others_write
 from rye_mcp.spaces import DIRECTORY_NAME, Spaces
-from rye_mcp.trust.approvals import state_directory
-from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.verify import Trust
-from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
@@ -38,6 +35,9 @@ if TYPE_CHECKING:
     from rye_mcp.executor.tree import OnCall, OpenInside, Program
     from rye_mcp.language.meaning import Meaning
     from rye_mcp.nodes.engines import NodeEngines
+    from rye_mcp.trust.keys import KeyRing
+    from rye_mcp.trust.verify import Trust
+    from rye_mcp.verbs.context import Context
 
 __all__ = [
     "INDEX_DIRECTORY",
@@ -45,7 +45,6 @@ __all__ = [
     "MODEL_VARIABLE",
     "OWN_PROJECT_VARIABLE",
     "PROJECT_VARIABLE",
-    "USER_SPACE_VARIABLE",
     "App",
     "Settings",
 ]
@@ -59,9 +58,6 @@ OWN_PROJECT_VARIABLE: Final = "RYE_PROJECT"
 LOCKED_VARIABLE: Final = "RYE_LOCKED"
 """The environment variable that asks for locked mode."""
 
-USER_SPACE_VARIABLE: Final = "USER_SPACE"
-"""The environment variable that names the directory of the user's `.ai`."""
-
 INDEX_DIRECTORY: Final = "search"
 """Where the search index is, in the cache."""
 
@@ -69,7 +65,6 @@ MODEL_VARIABLE: Final = "RYE_SENTENCE_MODEL"
 """The environment variable that names the directory of a sentence model, which search compares texts by."""
 
 _log = logging.getLogger(__name__)
-_CACHE_VARIABLE: Final = "XDG_CACHE_HOME"
 _NOT_LOCKED = frozenset({"", "0", "false", "no"})
 
 
@@ -111,11 +106,11 @@ class Settings:
         """The settings of a call; RyeError `no_project` when a project is named that can be none."""
         settings = cls(
             project=None,
-            user_directory=user_directory or _user_directory(environment),
+            user_directory=user_directory or own_directories.user_directory(environment),
             system_space=system_space,
-            state=state or state_directory(),
+            state=state or own_directories.state_directory(),
             environment=environment,
-            cache=cache or _cache_directory(),
+            cache=cache or own_directories.cache_directory(),
             locked=locked or environment.get(LOCKED_VARIABLE, "").strip().lower() not in _NOT_LOCKED,
             many_calls=many_calls,
         )
@@ -187,6 +182,9 @@ class App:
 
     @classmethod
     def _of(cls, settings: Settings, spaces: Spaces) -> App:
+        from rye_mcp.trust.keys import KeyRing
+        from rye_mcp.trust.verify import Trust
+
         trust = Trust(
             user_space=spaces.user.root,
             project=None if spaces.project is None else settings.project,
@@ -206,6 +204,8 @@ class App:
         trace: TraceContext | None = None,
     ) -> Context:
         """Return the context for this caller."""
+        from rye_mcp.verbs.context import Context
+
         return Context(
             self.spaces,
             self.trust,
@@ -291,22 +291,22 @@ class App:
         return self.settings.many_calls and allows_warm(self.context())
 
     async def close(self) -> None:
-        """Close what was opened in this event loop, and what was kept for many calls."""
-        for executor in self._executors:
-            await executor.close()
+        """Close what was opened in this event loop, and what was kept for many calls, even when cancelled."""
+        import anyio
+
+        with anyio.CancelScope(shield=True):
+            for executor in self._executors:
+                await executor.close()
         while self._catalogs:
             self._catalogs.pop().close()
 
     @asynccontextmanager
     async def closing(self) -> AsyncIterator[None]:
         """Close what was opened when the block ends, whatever ends it."""
-        import anyio
-
         try:
             yield
         finally:
-            with anyio.CancelScope(shield=True):
-                await self.close()
+            await self.close()
 
     def catalog(self) -> Catalog:
         """Return the catalog, which the caller closes; it has not looked for changes yet."""
@@ -332,19 +332,6 @@ def _sentence_model(directory: Path) -> Meaning:
     from rye_mcp.language.sentence_model import SentenceModel
 
     return SentenceModel.load(directory)
-
-
-def _user_directory(environment: Mapping[str, str]) -> Path:
-    return _path(environment.get(USER_SPACE_VARIABLE)) or Path(os.path.expanduser("~"))  # noqa: PTH111
-
-
-def _cache_directory() -> Path | None:
-    import platformdirs
-
-    # As for the state: whether a relative one counts depends on the version of platformdirs.
-    named = Path(os.environ.get(_CACHE_VARIABLE, "").strip() or "/")
-    found = platformdirs.user_cache_path("rye", appauthor=False)
-    return found if named.is_absolute() and found.is_absolute() else None
 
 
 def _path(text: str | None) -> Path | None:

@@ -51,6 +51,7 @@ MAX_HANDLE_OVER: Final = 1 << 20
 
 _LOCKING: Final = ("manual", "auto")
 _MAX_BYTES: Final = 1 << 16
+_MAX_KEPT: Final = 64
 
 
 class Place(Protocol):
@@ -132,13 +133,25 @@ def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
 def isolation_of(place: Place) -> Isolation:
     """How tools are confined, as the user says and the project tightens it; RyeError for what is invalid."""
     user, project = place.spaces.user.root, approved_root(place)
-    found, problems = read_isolation(_file(user, OTHERS_WRITE).value().get("isolation", {}))
+    said = _file(user, OTHERS_WRITE).value()
+    tightened = None if project is None else _file(project, 0).value()
+    kept = _isolations.get((user, project))
+    if kept is not None and kept[0] is said and kept[1] is tightened:
+        return kept[2]
+    found, problems = read_isolation(said.get("isolation", {}))
     _require_none(problems, user, "isolation")
-    if project is None or (said := _file(project, 0).value().get("isolation")) is None:
-        return found
-    found, problems = read_isolation(said, tightens=found)
-    _require_none(problems, project, "isolation")
+    narrows = None if tightened is None else tightened.get("isolation")
+    if project is not None and narrows is not None:
+        found, problems = read_isolation(narrows, tightens=found)
+        _require_none(problems, project, "isolation")
+    if len(_isolations) >= _MAX_KEPT:
+        _isolations.clear()
+    _isolations[user, project] = (said, tightened, found)
     return found
+
+
+_isolations: Final[dict[tuple[Path, Path | None], tuple[object, object, Isolation]]] = {}
+"""What two files said about isolation, and what that came to; both are the same objects until one changes."""
 
 
 CodePolicy = Literal["off", "ask", "on"]

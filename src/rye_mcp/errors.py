@@ -244,6 +244,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "no_fitting_node": ErrorKind(
             "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
         ),
+        "node_overdue": ErrorKind(
+            "The node did not end the call, long after the time limit of its tool.",
+            "look at what it has done before you run it again, and at the node: rye node status",
+        ),
         "node_refused": ErrorKind(
             "The node does not take this call.", "on the node, look at what it accepts: rye node status"
         ),

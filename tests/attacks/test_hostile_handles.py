@@ -227,3 +227,29 @@ def test_what_is_too_old_goes(state: Path) -> None:
     results.keep(b"new", name="data")
     results.close()
     assert [path.read_bytes() for path in stored(state).parent.iterdir()] == [b"new"]
+
+
+def test_no_more_is_taken_whole_than_was_asked_for(state: Path) -> None:
+    results = KeptResults(state, OWNER)
+    assert results.read_whole(result_handle(DIGEST), limit=len(SECRET)) == SECRET
+    refused = refusal_of(lambda: results.read_whole(result_handle(DIGEST), limit=len(SECRET) - 1))
+    assert refused.code == "too_large"
+
+
+def test_a_file_over_the_limit_leaves_nothing(state: Path) -> None:
+    results, source = KeptResults(state, OWNER), state.parent / "secret"
+    with source.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        refused = refusal_of(lambda: results.keep_file(file.fileno(), name="data", limit=size - 1))
+        assert refused.code == "too_large"
+        assert [path.name for path in stored(state).parent.iterdir()] == [DIGEST]
+        assert results.keep_file(file.fileno(), name="data", limit=size).size == size
+    results.close()
+
+
+def test_all_results_together_can_only_be_read(state: Path) -> None:
+    results = KeptResults(state, None)
+    opened(results, result_handle(DIGEST))
+    with pytest.raises(ValueError, match="one project"):
+        results.keep(b"more", name="data")
+    assert [path.name for path in (state / "results").iterdir()] == [OWNER]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.items import Space, SpaceName
-from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Approvals, Decision, state_directory
+from rye_mcp.own_directories import state_directory
+from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Approvals, Decision
 from rye_mcp.trust.scope import Role, Scope
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import Standing

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 import rye_mcp
-from lilux._footprints import Footprint, _footprint
+from lilux._footprints import Footprint, _footprint, unnoted
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.decider import Decider
 from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.items import SpaceName
+from rye_mcp.permissions import Permissions
 from rye_mcp.runs.results import KeptResults, owner_of
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.trust_document import TrustDocument
@@ -51,7 +52,8 @@ class Scene:
             put(world, tool(executor=f"rye/core/runtimes/{case}"), f"{case}/x/hello", signed=True)
         friend = new_key()
         world.trust_key(TrustDocument.create(friend.public, "mia"))
-        world.stored(world.signed(world.file(tool(), item_id="friend/x/hello"), friend))
+        for case in OF_FRIENDS:
+            world.stored(world.signed(world.file(tool(), item_id=f"{case}/x/hello"), friend))
         spaces = Spaces.locate(world.project, user=world.user_space.parent, system=system)
         trust = Trust(
             user_space=world.user_space,
@@ -72,12 +74,22 @@ class Scene:
         return self.world.project / f".ai/lockfiles/{case}/x/hello@{version}.lock.json"
 
     def found(self, case: str) -> list[str]:
-        """Where the elements of the chain are that a call of the case gets; or the code of its refusal."""
+        """Where the elements of the chain are that a call of the case gets; or the code of its refusal.
+
+        What is new is agreed to.
+        """
         try:
-            pinned, _ = self.decider.pinned(f"{case}/x/hello")
+            judged = self.judged(case)
         except RyeError as exc:
             return [exc.code]
-        return [element.space.value for element in pinned.valid.verified.chain.elements]
+        if judged.comparison.widened:
+            return ["permissions_widened"]
+        judged.comparison.keep(self.decider.trust)
+        return [element.space.value for element in judged.pinned.valid.verified.chain.elements]
+
+    def judged(self, case: str) -> Any:
+        """What a call of the case is decided by, whatever its parameters are."""
+        return self.decider._judge(f"{case}/x/hello", validate_chain=True, use_lockfile=True)
 
 
 def edited(scene: Scene, case: str) -> None:
@@ -146,6 +158,24 @@ def add_to_library(libraries: Path) -> None:
     (libraries / "bash/evil.sh").write_text("evil\n")
 
 
+def revoked(scene: Scene, case: str) -> None:
+    revoke(scene.world.user_space, scene.friend, "lost")
+
+
+def not_trusted_any_more(scene: Scene, case: str) -> None:
+    [document] = (
+        each
+        for each in (scene.world.user_space / "trusted_keys").iterdir()
+        if b'owner = "mia"' in each.read_bytes()
+    )
+    document.unlink()
+
+
+def agreed_to_less(scene: Scene, case: str) -> None:
+    file = scene.judged(case).pinned.valid.verified.root.file
+    scene.decider.trust.agreed_permissions.write(file, "tool", Permissions())
+
+
 CASES: dict[str, tuple[Callable[[Scene, str], None], list[str]]] = {
     "edited": (edited, ["content_changed"]),
     "same_time": (edited_in_the_same_second, ["content_changed"]),
@@ -165,6 +195,14 @@ OF_LIBRARIES = {
 }
 
 
+OF_FRIENDS: dict[str, tuple[Callable[[Scene, str], None], str]] = {
+    "agreed": (agreed_to_less, "permissions_widened"),
+    "revoked": (revoked, "revoked_key"),
+    "untrusted": (not_trusted_any_more, "untrusted_key"),
+}
+"""What is decided about a tool of somebody else, in files that are none of its own."""
+
+
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return found_scene(tmp_path_factory.mktemp("scene"))
@@ -173,19 +211,21 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 def found_scene(root: Path) -> Scene:
     """A scene in which every tool was found, and everything that was looked at is old enough to be kept."""
     made = Scene.make(root)
-    old(*made.world.root.rglob("*"))
-    for case in CASES:
-        assert made.found(case) == ["project", "user", "system"]
-    for case in OF_LIBRARIES:
-        assert made.found(case) == ["project", "system", "system"]
-    assert made.found("friend") == ["project", "system"]
+    expected = {
+        **{case: ["project", "user", "system"] for case in CASES},
+        **{case: ["project", "system", "system"] for case in OF_LIBRARIES},
+        **{case: ["project", "system"] for case in OF_FRIENDS},
+    }
+    for _ in range(2):  # the first time, everything is agreed to
+        assert {case: made.found(case) for case in expected} == expected
+        old(*made.world.root.rglob("*"))
+    assert {case: made.found(case) for case in expected} == expected
     return made
 
 
 def is_remembered(scene: Scene, case: str) -> bool:
-    """Whether nothing has changed by itself of what a call of the case looks at."""
-    footprint, _ = scene.decider.builder._roots._kept[f"{case}/x/hello"]
-    return footprint.holds()
+    """Whether a call of the case is decided by what was found before."""
+    return scene.judged(case) is scene.judged(case)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -205,11 +245,15 @@ def test_a_library_of_the_package_that_has_changed_is_read_again(scene: Scene, c
 
 
 @pytest.mark.thorough
-def test_a_key_that_is_revoked_counts_although_no_file_of_the_tool_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", OF_FRIENDS)
+def test_what_is_decided_about_a_signer_counts_although_no_file_of_the_tool_has_changed(
+    tmp_path: Path, case: str
+) -> None:
     scene = found_scene(tmp_path)
-    assert is_remembered(scene, "friend")
-    revoke(scene.world.user_space, scene.friend, "lost")
-    assert scene.found("friend") == ["revoked_key"]
+    change, expected = OF_FRIENDS[case]
+    assert is_remembered(scene, case)
+    change(scene, case)
+    assert scene.found(case) == [expected]
 
 
 LOOKS = ("open", "stat", "lstat", "scandir", "listdir", "readlink", "access")
@@ -220,8 +264,10 @@ def test_whatever_remembered_work_looks_at_is_in_its_footprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene.make(tmp_path)
+    for once in ("manifest", "system_signer"):  # in a process
+        getattr(scene.decider.trust, once)
     seen, noted = set[str](), set[str]()
-    add, readlink = Footprint.add, os.readlink
+    readlink = os.readlink
 
     def looking(look: Callable[..., Any]) -> Callable[..., Any]:
         def looked(path: Any, *args: Any, **options: Any) -> Any:
@@ -233,16 +279,19 @@ def test_whatever_remembered_work_looks_at_is_in_its_footprint(
 
         return looked
 
-    def noting(footprint: Footprint, path: str) -> None:
-        noted.add(path)
-        token = _footprint.set(None)  # the stamp is no look of the work
-        add(footprint, path)
-        _footprint.reset(token)
+    def noting(add: Callable[[Footprint, str], None]) -> Callable[[Footprint, str], None]:
+        def noted_first(footprint: Footprint, path: str) -> None:
+            noted.add(path)
+            with unnoted():  # the stamp is no look of the work
+                add(footprint, path)
 
-    monkeypatch.setattr(Footprint, "add", noting)
+        return noted_first
+
+    for name in ("add", "add_way"):
+        monkeypatch.setattr(Footprint, name, noting(getattr(Footprint, name)))
     for name in LOOKS:
         monkeypatch.setattr(os, name, looking(getattr(os, name)))
-    for case in (*CASES, *OF_LIBRARIES, "friend"):
+    for case in (*CASES, *OF_LIBRARIES, *OF_FRIENDS):
         scene.found(case)
     monkeypatch.undo()
     assert len(seen) > len(CASES)

@@ -13,7 +13,8 @@ import pytest
 
 from rye_mcp.executor.job.snapshot import require_place
 from rye_mcp.mcp_server.tickets import Tickets
-from rye_mcp.trust.approvals import Approvals, state_directory
+from rye_mcp.own_directories import state_directory
+from rye_mcp.trust.approvals import Approvals
 from tests.file_helpers import names_in
 from tests.trust_world import World, refused
 from tests.users import ADA, BOB, as_user, two_users

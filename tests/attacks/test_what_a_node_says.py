@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from lilux.primitives.subprocess import Usage
@@ -108,6 +109,61 @@ def test_a_node_does_not_have_the_server_ask_somebody_and_send_the_call_again(co
     assert decode_refusal(json.dumps(told).encode()).code == "node_refused"
     failed = SAID | {"success": False, "code": code}
     assert decode_result(json.dumps(failed).encode()).outcome.code == "node_refused"
+
+
+ENDLESS = """\
+import os
+from pathlib import Path
+from lilux._frames import FrameDecoder, decode_header, encode_frame
+from rye_mcp.nodes.messages import Incoming, message
+from rye_mcp.nodes.seal import Instance
+from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.receipts.runner import RunnerKeys
+
+state, answered = Path({state!r}), {answered!r}
+key = RunnerKeys(state).ready({{}})
+instance = Instance.begin(key, Submitters(state, lambda: {{}}).key, package="1")
+os.write(1, encode_frame(instance.hello()))
+frames, incoming = FrameDecoder(), Incoming(limit=1 << 26)
+
+def say(**what):
+    for each in channel.seal(message(what)):
+        os.write(1, encode_frame({{"op": "sealed", "run": channel.run_id, "n": each.number}}, each.data))
+
+while data := os.read(0, 65536):
+    for raw, payload in frames.feed(data):
+        header = decode_header(raw)
+        if header["op"] == "call":
+            _, channel = instance.open(header)
+            continue
+        for heard, _ in incoming.feed(channel.open(header["n"], payload)):
+            if heard["op"] == "bundle" and {begins}:
+                say(op="begun", run_id="0" * 26)
+            if heard["op"] == "ping":
+                say(op="pong")
+                open(answered, "a").write(".")
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("begins", [True, False], ids=["begun", "never begun"])
+async def test_a_node_that_answers_and_never_ends_a_call_is_given_up(tmp_path: Path, begins: bool) -> None:
+    pair = Site(tmp_path).pair
+    pair.accept()
+    pair.server.sign("demo/count.sh", tool())
+    answered, state = tmp_path / "answered", str(pair.node.world.state)
+    node = ENDLESS.format(state=state, answered=str(answered), begins=begins)
+    limits = {"to_begin_s": 60, "overdue_s": 0.3} if begins else {"to_begin_s": 0.3, "overdue_s": 60}
+    async with pair.linked(
+        command=[sys.executable, "-P", "-c", node], give_up_s=60, ping_s=0.02, ending_s=0.1, **limits
+    ) as link:
+        with anyio.fail_after(20), pytest.raises(RyeError) as caught:
+            await pair.call(link, await pair.bundle("demo/count"), limit_s=0.1)
+        assert link.is_past, "it did not end the call when it was told to, so it was ended itself"
+    assert caught.value.code == "node_overdue"
+    assert ("begin" in caught.value.message) != begins
+    assert caught.value.details["sent"] is True
+    assert answered.read_text()
 
 
 @pytest.mark.anyio

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import pytest
 from tests.browser_world import chromium
 from tests.node_world import *  # noqa: F403
 from tests.node_world import NodePrograms
+from tests.people import Person
 from tests.ui_house import House, furnished, going_on
 from tests.ui_world import RunningPage, started
 
@@ -95,6 +98,44 @@ def test_the_first_view_takes_two_requests(browser: Browser, house: House) -> No
         assert needed[:2] == [f"document {running.address}/", f"xhr {running.address}/session"]
         assert page.url == f"{running.address}/runs"
         page.reload()
+        page.get_by_role("region", name="Runs that are over").wait_for()
+        made.close()
+
+
+def test_a_first_view_that_fails_says_why_and_the_other_views_work(browser: Browser, tmp_path: Path) -> None:
+    person = Person("eve", tmp_path / "eve")
+    person.rye("run", "rye/bash/bash", "--command", "true", cwd=tmp_path)
+    [log] = tmp_path.rglob("runs.sqlite3")
+    with closing(sqlite3.connect(log)) as connection, connection:
+        connection.execute("UPDATE runs SET chain = 'no JSON'")
+    with started(person, tmp_path) as running:
+        made = browser.new_context()
+        page = made.new_page()
+        page.goto(f"{running.address}/#{running.secret}")
+        page.get_by_role("heading", name="That was refused").wait_for()
+        assert page.get_by_text("found DecodeError").is_visible()
+        assert page.get_by_text("try the other views").is_visible()
+        page.get_by_role("link", name="Items").click()
+        page.get_by_role("heading", name="Items").wait_for()
+        made.close()
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_an_answer_that_is_no_view_does_not_leave_somebody_waiting(
+    browser: Browser, house: House, status: int
+) -> None:
+    with started(house.person, house.project) as running:
+        made = browser.new_context()
+        page = made.new_page()
+        page.route(
+            "**/session", lambda route: route.fulfill(status=status, body="no", content_type="text/plain")
+        )
+        page.goto(f"{running.address}/#{running.secret}")
+        page.get_by_text(f"rye ui could not open: {status}").wait_for()
+        assert page.get_by_text("Open the address again that rye ui has printed").is_visible()
+        page.unroute("**/session")
+        page.goto("about:blank")
+        page.goto(f"{running.address}/#{running.secret}")
         page.get_by_role("region", name="Runs that are over").wait_for()
         made.close()
 

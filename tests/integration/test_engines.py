@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.executor.results import Node
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from tests.engine_world import Site, tool
@@ -143,6 +146,44 @@ async def test_a_call_that_is_lost_is_made_again_only_where_the_tool_says_that_i
         return
     assert (result.success, result.data, site.pair.counted) == (True, "done\n", 2)
     assert [each.code for each in result.notices] == ["retried"]
+
+
+class _Overdue:
+    """An engine that has a call for too long, and the time that it was told."""
+
+    node = Node("gpu1", "sha256:" + "0" * 64)
+
+    def __init__(self) -> None:
+        self.limits: list[float] = []
+
+    async def fitting(self, _decided: Any) -> Any:
+        return self._reach
+
+    async def close(self) -> None:
+        """It has nothing open."""
+
+    @asynccontextmanager
+    async def _reach(self, _tell: Any) -> AsyncIterator[_Overdue]:
+        yield self
+
+    async def run(self, _bundle: bytes, _run_id: str, _watch: Watch, *, limit_s: float) -> Any:
+        self.limits.append(limit_s)
+        raise RyeError("node_overdue", "expected an end, found none", sent=True)
+
+
+async def test_a_call_that_a_node_does_not_end_is_told_of_and_made_only_once(site: Site) -> None:
+    text = tool(COUNTER, "idempotent: true").replace("RYE_PARAM_}", "RYE_PARAM_, timeout: 7}")
+    site.pair.server.sign("demo/count.sh", text)
+    engines = _Overdue()
+    async with site.executor() as executor:
+        executor._open_engines = lambda: engines
+        result = await executor.run("demo/count")
+        await executor.run("demo/count", timeout=3)
+    assert (result.code, result.exit.kind, site.ran_here) == ("node_overdue", "lost", False)
+    assert result.hint.startswith("look at what it has done")
+    assert engines.limits == [7, 3]
+    with RunLog(site.pair.server.world.state) as log:
+        assert [row.code for row in log.list()] == ["node_overdue"] * 2
 
 
 def test_a_server_without_engines_loads_nothing_of_nodes() -> None:

@@ -69,6 +69,7 @@ MAY_BE_REACHED = {
     "lilux._http.address": "a table of addresses, public and not",
     "lilux._http.body": "every way to cut, pack and spoil a body",
     "lilux._http.events": "a stream of events that is cut anywhere",
+    "lilux._http.retry": "how long all attempts of a call may take, without waiting for them",
     "lilux._http.url": "tables of templates, origins, and what values may not change in an address",
     "lilux._json": "values of JSON that is cut anywhere, without a message of many megabytes",
     "lilux._process": "what of a configuration reaches the supervisor, without a process for each case",

@@ -145,6 +145,11 @@ impl Keeper {
         Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer, mailbox, group })
     }
 
+    /// A run has passed a socket of its network on.
+    fn has_left_sockets(&self) -> bool {
+        self.namespaces.as_ref().is_some_and(Namespaces::have_sockets)
+    }
+
     /// What was begun at the door is ended there.
     fn fail(&self, error: SpawnError, door: Option<Entrance>) -> Result<(), Gone> {
         let unfit = door.is_some_and(|door| door.close().0.is_none());
@@ -203,8 +208,8 @@ impl Keeper {
         run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
         drop(group);
-        if self.zygote.take().is_some() {
-            // They were made for the zygote.
+        // They were made for the zygote, or somebody would meet the next run in them.
+        if self.zygote.take().is_some() || self.has_left_sockets() {
             self.namespaces = None;
         }
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.

@@ -30,6 +30,9 @@ MAX_RETRY_AFTER_S: Final = 60.0
 JITTER: Final = 0.25
 """The largest random part of a wait after a status."""
 
+MAX_WAIT_S: Final = MAX_BACKOFF_S * (1 + JITTER)
+"""No wait is longer, whatever it is for."""
+
 _SECONDS: Final = re.compile(r"[0-9]{1,18}")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rye_mcp.cli._options import ProjectOption, open_app
+from rye_mcp.cli._options import ProjectOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +35,11 @@ def ui(
     ] = True,
 ) -> None:
     """Show runs, items, keys, questions and health on a page in the browser, until Ctrl-C."""
+    from rye_mcp.app import Settings
     from rye_mcp.ui.start import serve_ui
 
-    app = open_app(project)
-    serve_ui(app, port=port, check_up=partial(_check_up, project), open_page=_open if open_browser else None)
+    check_up, open_page = partial(_check_up, project), _open if open_browser else None
+    serve_ui(Settings.find(project=project), port=port, check_up=check_up, open_page=open_page)
 
 
 async def _check_up(project: Path | None) -> Sequence[Finding]:

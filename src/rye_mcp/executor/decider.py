@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
+from rye_mcp import package_version
 from rye_mcp.apart import off_loop
 from rye_mcp.configuration import code_policy, isolation_of
 from rye_mcp.errors import RyeError
@@ -58,6 +59,10 @@ __all__ = [
 
 _GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
 _BUNDLE: Final = Path("bundle")
+
+_MAX_REMEMBERED: Final = 256
+_MAX_REMEMBERED_BYTES: Final = 256 << 10
+"""How many chains are remembered with their verdict, and how long the files of one may be for that."""
 
 
 _BRIDGE: Final = "rye/core/primitives/mcp_client"
@@ -149,13 +154,47 @@ class DecidedCall:
             self.parameters.values,
             self.permissions,
             self.caller,
-            package=version("rye-mcp"),
+            package=package_version(),
             timeout=self.timeout,
         )
 
 
 Decide = Callable[[], Awaitable[DecidedCall]]
 """Decides one call."""
+
+
+Rights = tuple[Permissions, frozenset[str], tuple[Notice, ...]]
+"""What a chain may do, which variables it gets, and a notice for each wish that was ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A chain after stages 1 to 6, without parameters; `rights` under the policy of its last call."""
+
+    pinned: PinnedChain
+    comparison: Comparison
+    rights: list[tuple[Isolation, Rights]] = field(default_factory=list, compare=False, repr=False)
+
+    def rights_under(self, isolation: Isolation) -> Rights:
+        """What the chain may do, found out again when the policy is another one."""
+        for policy, rights in self.rights:
+            if policy is isolation:
+                return rights
+        rights = granted(tuple(self.pinned.valid.verified.pairs), isolation)
+        self.rights[:] = [(isolation, rights)]
+        return rights
+
+    @property
+    def rests_on_files(self) -> bool:
+        """Whether it is the same until a file changes that was looked at, and small enough to be remembered.
+
+        The files of a skill are looked at in another way. A chain that nobody has agreed to yet, or that
+        takes code from the whole project, also depends on what a person decides.
+        """
+        verified = self.pinned.valid.verified
+        is_settled = verified.carried.sealed and self.comparison == Comparison()
+        size = sum(len(file.content) for file in verified.carried.files)
+        return is_settled and verified.chain.root.metadata.skill is None and size <= _MAX_REMEMBERED_BYTES
 
 
 class Decider:
@@ -176,6 +215,9 @@ class Decider:
         self._project = project
         self._locks = locks
         self._results = results
+        self._judged: Remembered[_Judged] = Remembered(
+            most=_MAX_REMEMBERED, worth=lambda judged: judged.rests_on_files
+        )
 
     async def decide(
         self,
@@ -193,13 +235,14 @@ class Decider:
         Whether somebody has to agree to it first, `settled` says.
         """
 
-        def work() -> tuple[PinnedChain, Comparison, Isolation]:
-            found = self.pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-            return (*found, isolation_of(self))
+        def work() -> tuple[_Judged, Isolation]:
+            judged = self._judge(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            return judged, isolation_of(self)
 
-        found = await off_loop(work)
-        values = await with_results(found[0].valid.verified.chain.root, parameters, self._results)
-        return await _decided(found, values, caller, timeout, sketched=sketched)
+        judged, isolation = await off_loop(work)
+        root = judged.pinned.valid.verified.chain.root
+        values = await with_results(root, parameters, self._results)
+        return await _decided(judged, isolation, values, caller, timeout, sketched=sketched)
 
     async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
         """The same call, to be carried out: a person has agreed to what it may do; RyeError otherwise.
@@ -222,23 +265,28 @@ class Decider:
         `granted` narrows that further.
         """
 
-        def work() -> tuple[PinnedChain, Comparison, Isolation]:
-            return (*self._pinned_again(bundle), isolation_of(self))
+        def work() -> tuple[_Judged, Isolation]:
+            return self._judged_again(bundle), isolation_of(self)
 
-        found = await _decided(await off_loop(work), bundle.parameters, bundle.caller, bundle.timeout)
+        judged, isolation = await off_loop(work)
+        found = await _decided(judged, isolation, bundle.parameters, bundle.caller, bundle.timeout)
         there = bundle.permissions if granted is None else bundle.permissions.meet(granted)
         env = found.permitted_env if there.unconfined else found.permitted_env & there.env
         narrowed = replace(found, permissions=found.permissions.meet(there), permitted_env=env)
         return await self.settled(narrowed)
 
-    def pinned(
-        self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True
-    ) -> tuple[PinnedChain, Comparison]:
-        """Stages 1 to 6, of files on the disk."""
-        stages = (self.builder, self.verifier)
-        return self._pinned(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
+    def _judge(self, item_id: str, *, validate_chain: bool, use_lockfile: bool) -> _Judged:
+        """Stages 1 to 6, of files on the disk; remembered until a file changes that one of them looked at."""
 
-    def _pinned(
+        def work() -> _Judged:
+            stages = (self.builder, self.verifier)
+            return self._through(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
+
+        if not self.builder.remembers:
+            return work()
+        return self._judged.value((item_id, validate_chain, use_lockfile), work)
+
+    def _through(
         self,
         item_id: str,
         builder: ChainBuilder,
@@ -246,27 +294,34 @@ class Decider:
         *,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-    ) -> tuple[PinnedChain, Comparison]:
+    ) -> _Judged:
         root = builder.find(item_id)
         root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
         chain = builder.follow(root)
         verified = verifier.verify_chain(chain)
         valid = require_valid(verified, everything=validate_chain)
-        return self._locks.pin(valid, root_lock), Comparison.of(verified, self.trust)
+        return _Judged(self._locks.pin(valid, root_lock), Comparison.of(verified, self.trust))
 
-    def _pinned_again(self, bundle: Bundle) -> tuple[PinnedChain, Comparison]:
-        """The same stages, of the files of a bundle, which is also what its own lockfile says."""
-        spaces = BundleSpaces(bundle, self.spaces)
-        verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
-        try:
+    def _judged_again(self, bundle: Bundle) -> _Judged:
+        """The same stages, of the files of a bundle, which is also what its own lockfile says.
+
+        It is remembered by the files of the bundle until one of this machine changes that a stage looked at.
+        """
+
+        def work() -> _Judged:
+            spaces = BundleSpaces(bundle, self.spaces)
+            verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
             builder = ChainBuilder(spaces, verifier.require_verified)
-            pinned, comparison = self._pinned(bundle.item_id, builder, verifier)
+            judged = self._through(bundle.item_id, builder, verifier)
+            _require_pinned(judged.pinned.valid, bundle)
+            return judged
+
+        try:
+            return self._judged.value(bundle.unchanging, work)
         except RyeError as exc:
-            if bundle.package != version("rye-mcp"):
-                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
+            if bundle.package != package_version():
+                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {package_version()}"
             raise
-        _require_pinned(pinned.valid, bundle)
-        return pinned, comparison
 
 
 def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
@@ -284,7 +339,8 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 
 async def _decided(
-    found: tuple[PinnedChain, Comparison, Isolation],
+    judged: _Judged,
+    isolation: Isolation,
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
@@ -292,9 +348,9 @@ async def _decided(
     sketched: bool = False,
 ) -> DecidedCall:
     """Stage 7, and what the chain may do."""
-    pinned, comparison, isolation = found
+    pinned, comparison = judged.pinned, judged.comparison
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
-    permissions, env, ignored = granted(tuple(pinned.valid.verified.pairs), isolation)
+    permissions, env, ignored = judged.rights_under(isolation)
     if is_runner(pinned.valid.verified.chain.root) and not permissions.unconfined:
         permissions = replace(permissions, calls=named_calls(values, caller.program))
     notices = (
@@ -315,9 +371,7 @@ def _not_enforced(root: ChainElement) -> Iterator[Notice]:
         yield Notice("resources_not_enforced", what)
 
 
-def granted(
-    pairs: Sequence[tuple[ChainElement, VerifiedItem]], isolation: Isolation
-) -> tuple[Permissions, frozenset[str], tuple[Notice, ...]]:
+def granted(pairs: Sequence[tuple[ChainElement, VerifiedItem]], isolation: Isolation) -> Rights:
     """Return the rights of a chain, the variables it gets, and a notice for each wish that was ignored.
 
     RyeError `denied_by_policy` for what the policy lets run in no way.

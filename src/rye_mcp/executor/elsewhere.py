@@ -14,6 +14,7 @@ from typing import Protocol
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.configuration.builder import longest_run
 from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
@@ -51,8 +52,11 @@ class Engine(Protocol):
     def node(self) -> Node:
         """Who it is."""
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Answer:
-        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run."""
+    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Answer:
+        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run.
+
+        `node_overdue` if it has not ended long after `limit_s`, the longest that its run may take.
+        """
 
 
 Reach = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Engine]]
@@ -104,21 +108,22 @@ async def _run(
     watch: Watch,
     noticed: tuple[Notice, ...],
 ) -> ExecutionResult:
-    def begin() -> tuple[bytes, tuple[Notice, ...]]:
-        return decided.bundle().to_bytes(), logged.began_elsewhere(decided, engine.node)
+    def begin() -> tuple[bytes, float, tuple[Notice, ...]]:
+        limit_s = longest_run(decided.chain, decided.timeout)
+        return decided.bundle().to_bytes(), limit_s, logged.began_elsewhere(decided, engine.node)
 
-    bundle, began = await off_loop(begin)
+    bundle, limit_s, began = await off_loop(begin)
     begun = time.perf_counter()
     if watch.on_begun is not None:
         watch.on_begun(logged.run_id)
     try:
-        answer = await engine.run(bundle, logged.run_id, watch)
+        answer = await engine.run(bundle, logged.run_id, watch, limit_s=limit_s)
     except RyeError as exc:
         if not exc.details.get("sent"):
             await off_loop(partial(logged.refused, exc), shielded=True)
             exc.receipt = logged.receipt
             raise
-        outcome = _lost(exc, (time.perf_counter() - begun) * 1000)
+        outcome = _unknown(exc, (time.perf_counter() - begun) * 1000)
         node, sealed = engine.node, False
     except BaseException:
         await off_loop(logged.given_up, shielded=True)
@@ -145,15 +150,16 @@ def _silent(_news: str) -> None:
     """Nobody listens."""
 
 
-def _lost(error: RyeError, duration_ms: float) -> Outcome:
-    """What is known of a run whose node is not heard of any more."""
+def _unknown(error: RyeError, duration_ms: float) -> Outcome:
+    """What is known of a run whose node does not say what came of it."""
+    until = error.details.get("may_run_until")
     return Outcome(
         success=False,
         data=None,
         exit=Exit("lost"),
         duration_ms=duration_ms,
-        code="lost",
+        code=error.code,
         error=error.message,
         hint=error.hint,
-        metadata={"may_run_until": error.details.get("may_run_until")},
+        metadata={} if until is None else {"may_run_until": until},
     )

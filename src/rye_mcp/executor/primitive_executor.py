@@ -39,6 +39,7 @@ from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
+from rye_mcp.own_directories import state_directory
 from rye_mcp.receipts.runner import RunnerNotary
 from rye_mcp.runs.ids import StreamName
 from rye_mcp.runs.live import LiveRun, LiveRuns
@@ -48,7 +49,6 @@ from rye_mcp.runs.results import Kept, KeptResults, is_result_handle, owner_of
 from rye_mcp.runs.shelf import Shelf
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
-from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 

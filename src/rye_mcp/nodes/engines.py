@@ -20,6 +20,7 @@ import anyio
 
 from lilux import _loops
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from rye_mcp.apart import beside, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
@@ -28,7 +29,7 @@ from rye_mcp.executor.elsewhere import Reach
 from rye_mcp.executor.environment.variables import usable_variables
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
-from rye_mcp.items import SpaceName
+from rye_mcp.items import ItemFile, SpaceName
 from rye_mcp.metadata import Engine, ItemMetadata, Placement, Resources, parse_metadata
 from rye_mcp.nodes.cluster import RayCluster, Shape, sidecar_program
 from rye_mcp.nodes.lines import Program
@@ -77,7 +78,14 @@ class EngineItem:
 
 def find_engine(name: str, spaces: Spaces, trust: Trust) -> EngineItem:
     """The engine of this name; RyeError for one that is not there, not authentic, or none."""
-    found = spaces.find_executor(f"{DIRECTORY}/{name}", seen_from=SpaceName.USER).item
+    return _engine(name, _file_of(name, spaces), trust)
+
+
+def _file_of(name: str, spaces: Spaces) -> ItemFile:
+    return spaces.find_executor(f"{DIRECTORY}/{name}", seen_from=SpaceName.USER).item
+
+
+def _engine(name: str, found: ItemFile, trust: Trust) -> EngineItem:
     verified = verify_item(found, trust, role=MetadataRole.of(found))
     metadata = parse_metadata(found)
     if not metadata.is_engine or found.space.name is not SpaceName.USER:
@@ -121,9 +129,9 @@ class _Reached:
         self._link = link
         self.node = node
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
+    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Remote:
         """Send it."""
-        return await self._link.run(bundle, run_id, watch)
+        return await self._link.run(bundle, run_id, watch, limit_s=limit_s)
 
 
 class Site(Protocol):
@@ -171,6 +179,7 @@ class NodeEngines:
         self._environment = environment
         self._rye = rye
         self._sites: dict[tuple[Hashable, str, Engine], Site] = {}
+        self._files: Remembered[ItemFile] = Remembered()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def fitting(self, decided: DecidedCall) -> Reach | None:
@@ -212,7 +221,8 @@ class NodeEngines:
     def engines(self) -> Iterator[EngineItem]:
         """Every engine; RyeError for the first one that is not as it was signed."""
         for name in names_of(self._spaces.user.root):
-            yield find_engine(name, self._spaces, self._trust)
+            file = self._files.value(name, partial(_file_of, name, self._spaces))
+            yield _engine(name, file, self._trust)
 
     def _fitting(self, decided: DecidedCall) -> EngineItem | None:
         root = decided.chain.root

@@ -42,6 +42,12 @@ GIVE_UP_S: Final = 20.0
 ENDING_S: Final = 5.0
 """How long a worker may take to end a call that was cancelled; then it is ended itself."""
 
+TO_BEGIN_S: Final = 900.0
+"""How long a worker may take to begin a run: it may have to install what the tool depends on."""
+
+OVERDUE_S: Final = 60.0
+"""How long after its time limit the end of a run may be told of: its result has to come here, too."""
+
 GRACE_S: Final = 0.5
 """How long a worker may take to end by itself once nothing more comes."""
 
@@ -57,11 +63,19 @@ class _Sent:
 
     channel: Channel
     watch: Watch
+    limit_s: float
     heard: float
+    due: float
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: Remote | RyeError | None = None
     has_begun: bool = False
+
+    def begin(self, overdue_s: float) -> None:
+        """Take note that its run has begun, once: the time that it may take counts from here."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.due = time.monotonic() + self.limit_s + overdue_s
 
 
 class Link:
@@ -76,6 +90,9 @@ class Link:
         *,
         give_up_s: float = GIVE_UP_S,
         ping_s: float = PING_S,
+        ending_s: float = ENDING_S,
+        to_begin_s: float = TO_BEGIN_S,
+        overdue_s: float = OVERDUE_S,
         idle_s: float = IDLE_S,
     ) -> None:
         self.name = name
@@ -85,6 +102,7 @@ class Link:
         self._nodes = frozenset(nodes)
         self._submitter = submitter
         self._give_up_s, self._ping_s, self._idle_s = give_up_s, ping_s, idle_s
+        self._ending_s, self._to_begin_s, self._overdue_s = ending_s, to_begin_s, overdue_s
         self._used = 0
         self._turns = anyio.Semaphore(MAX_CALLS)
         self._frames = FrameDecoder()
@@ -184,20 +202,22 @@ class Link:
 
     # --- a call ---
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
-        """What comes of a call; RyeError for what is refused there.
+    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Remote:
+        """What comes of a call whose run may take `limit_s`; RyeError for what is refused there.
 
-        `engine_unreachable` says that it was not sent. `lost`, with `sent: true`, says that it was and that
-        nobody knows what came of it. More calls than a worker does at a time wait for their turn here.
+        `engine_unreachable` says that it was not sent. `lost` and `node_overdue`, with `sent: true`, say that
+        it was and that nobody knows what came of it. More calls than a worker does at a time wait for their
+        turn here.
         """
         async with self._turns:
-            return await self._run(bundle, run_id, watch)
+            return await self._run(bundle, run_id, watch, limit_s)
 
-    async def _run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
+    async def _run(self, bundle: bytes, run_id: str, watch: Watch, limit_s: float) -> Remote:
         hello = await self.ready()
         age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
         envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)
-        call = self._calls[run_id] = _Sent(channel, watch, time.monotonic())
+        now = time.monotonic()
+        call = self._calls[run_id] = _Sent(channel, watch, limit_s, now, now + self._to_begin_s)
         try:
             self._send(envelope)
             self._tell(call, message({"op": "bundle"}, bundle))
@@ -214,20 +234,24 @@ class Link:
     async def _attend(self, call: _Sent) -> None:
         """Wait for the end of a call, and say so all the while."""
         while not call.done.is_set():
-            with anyio.move_on_after(self._ping_s):
+            with anyio.move_on_after(min(self._ping_s, call.due - time.monotonic())):
                 await call.done.wait()
                 return
-            silent = time.monotonic() - call.heard
-            if silent >= self._give_up_s:
+            now = time.monotonic()
+            if (silent := now - call.heard) >= self._give_up_s:
                 what = f"expected an answer of the worker {self.name}, found silence for {silent:.0f} s"
                 call.answer = self._lost(call, what)
                 self.close()  # it hangs, with all of its calls: the next one gets another worker
+                return
+            if now >= call.due:
+                call.answer = self._overdue(call)
+                await self._cancel(call)
                 return
             self._tell(call, message({"op": "ping"}))
 
     async def _cancel(self, call: _Sent) -> None:
         """Have a call ended, and wait until it is; a worker that does not do it is ended itself."""
-        with anyio.move_on_after(ENDING_S, shield=True):
+        with anyio.move_on_after(self._ending_s, shield=True):
             self._tell(call, message({"op": "cancel"}))
             await call.done.wait()
         if not call.done.is_set():
@@ -246,6 +270,14 @@ class Link:
             may_run_until=until.isoformat(timespec="seconds"),
             run_id=call.channel.run_id,
         )
+
+    def _overdue(self, call: _Sent) -> RyeError:
+        """A worker that answers, and has not ended a call that must be over by now."""
+        within = f"end it within {call.limit_s + self._overdue_s:g} s"
+        if not call.has_begun:
+            within = f"begin it within {self._to_begin_s:g} s"
+        what = f"expected the worker {self.name}, which has the call, to {within}, found that it did not"
+        return RyeError("node_overdue", what, sent=True, run_id=call.channel.run_id)
 
     # --- what comes in ---
 
@@ -311,7 +343,7 @@ class Link:
                 what = f"expected the run to go on, found that the worker {self.name} has ended it"
                 self._answered(call, RyeError("cancelled", what, run_id=call.channel.run_id))
             case "begun":
-                call.has_begun = True
+                call.begin(self._overdue_s)
             case "pong":
                 pass
             case other:

@@ -72,6 +72,11 @@ class _Call:
     arrived: anyio.Event = field(default_factory=anyio.Event)
     problem: RyeError | None = None
 
+    def give_up(self, problem: RyeError) -> None:
+        """End it; the first reason counts."""
+        self.problem = self.problem or problem
+        self.scope.cancel()
+
 
 class Worker:
     """A worker process. `executor` has no project but an empty directory."""
@@ -136,6 +141,9 @@ class Worker:
             return
         scope = anyio.CancelScope(deadline=anyio.current_time() + self._silence_s)
         self._calls[channel.run_id] = call = _Call(submitter, channel, scope)
+        if len(self._calls) > MAX_CALLS:
+            what = f"expected at most {MAX_CALLS} calls at a time, found one more"
+            call.give_up(RyeError("node_refused", what, hint="call it again later"))
         group.start_soon(self._do, call)
 
     def _hear(self, call: _Call, number: Any, payload: bytes) -> None:
@@ -145,8 +153,7 @@ class Worker:
             for header, body in call.incoming.feed(data):
                 self._obey(call, header, body)
         except RyeError as exc:
-            call.problem = call.problem or exc
-            call.scope.cancel()
+            call.give_up(exc)
             return
         if data:
             call.scope.deadline = anyio.current_time() + self._silence_s
@@ -186,9 +193,6 @@ class Worker:
             self._calls.pop(call.channel.run_id, None)
 
     async def _answer(self, call: _Call) -> bytes:
-        if len(self._calls) > MAX_CALLS:
-            what = f"expected at most {MAX_CALLS} calls at a time, found one more"
-            raise RyeError("node_refused", what, hint="call it again later")
         await call.arrived.wait()
         bundle = await off_loop(partial(self._admitted, call))
         watch = Watch(

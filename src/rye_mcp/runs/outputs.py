@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lilux import _files as whole_files
 from lilux import _trees
-from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.files import OTHERS, refusal
 from rye_mcp.runs._pieces import MAX_LENGTH, SEARCH_LIMIT_S, OutputPiece, piece_of
@@ -32,6 +31,9 @@ from rye_mcp.runs.ids import (
     new_run_id,
     time_of,
 )
+
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Spool
 
 __all__ = [
     "DEFAULT_LENGTH",
@@ -91,6 +93,8 @@ class RunOutputs:
 
     def spool(self, run_id: str) -> Spool:
         """A directory for a run, as the supervisor is told of it."""
+        from lilux.primitives.subprocess import Spool
+
         return Spool(dir=str(self.directory(run_id)), max_bytes=MAX_RUN_BYTES // len(STREAMS))
 
     def finish(self, run_id: str) -> None:

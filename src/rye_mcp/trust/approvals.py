@@ -22,7 +22,7 @@ from lilux import _json
 from lilux._dataclasses import dataclass
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
-from rye_mcp.files import OTHERS, Tree, require_not_exchanged, translated
+from rye_mcp.files import OTHERS, Tree, translated
 from rye_mcp.items import printable
 from rye_mcp.other_users import why_others_write
 from rye_mcp.trust.control_variables import controls_programs
@@ -41,7 +41,6 @@ __all__ = [
     "git_directories",
     "identify_project",
     "split_dotenv",
-    "state_directory",
     "trusted_keys_of",
 ]
 
@@ -179,7 +178,6 @@ def _link(directory: Path, name: str, prefix: bytes) -> Path | None:
 TRUSTED_KEYS_VARIABLE: Final = "RYE_TRUSTED_KEYS"
 """The environment variable that accepts proposals where no person is."""
 
-_STATE_VARIABLE = "XDG_STATE_HOME"
 _DIRECTORY = "projects"
 _MAX_STATE_BYTES = 1 << 20
 _VERSION = 1
@@ -330,25 +328,6 @@ def _require_own(project: Path) -> int:
         hint = f"namei -l {shlex.quote(str(project))}"
         raise RyeError("unsafe_permissions", what, where=project, hint=hint)
     return number
-
-
-def state_directory() -> Path:
-    """Where this user's decisions are kept.
-
-    RyeError `malformed_trust` for a place in whatever directory this process happens to be in, which may be a
-    project that decides for itself; `unsafe_permissions` for one that another user could exchange.
-    """
-    import platformdirs
-
-    # Whether a relative one counts depends on the version of platformdirs; and it may go by a relative HOME.
-    named = Path(os.environ.get(_STATE_VARIABLE, "").strip() or "/")
-    found = platformdirs.user_state_path("rye", appauthor=False)
-    for path in (named, found):
-        if not path.is_absolute():
-            what = f"expected an absolute path as {_STATE_VARIABLE}, found {printable(path)!r}"
-            raise RyeError("malformed_trust", what, where=_STATE_VARIABLE, hint=f"unset {_STATE_VARIABLE}")
-    require_not_exchanged(found)
-    return found
 
 
 def trusted_keys_of(environment: Mapping[str, str]) -> frozenset[str]:

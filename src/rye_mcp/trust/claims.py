@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lilux import _files as whole_files
 from lilux import _json
+from lilux._footprints import unnoted
 from lilux._stamps import KeptFile
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
@@ -263,7 +264,8 @@ class AgreedPermissions:
             whole_files.write_whole(path, data, mode=_FILE_MODE, directory=directory)
 
     def _tree(self) -> Tree:
-        return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
+        with unnoted():  # once found, the state directory stays where it is
+            return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
 
 
 def _place(file: ItemFile, use: str) -> str:

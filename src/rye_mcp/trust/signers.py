@@ -18,6 +18,7 @@ from typing import Final
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
+from lilux._footprints import unnoted
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS, Tree, translated
@@ -199,7 +200,8 @@ class _File:
                 known.update(new)
 
     def _tree(self) -> Tree:
-        return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
+        with unnoted():  # once found, the state directory stays where it is
+            return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
 
     def _read(self) -> bytes | None:
         return self._tree().read(self._relative, limit=self._limit)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from lilux._dataclasses import dataclass
-from lilux._footprints import Remembered
+from lilux._footprints import Remembered, unnoted
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
+from rye_mcp.own_directories import state_directory
 from rye_mcp.trust import signature
-from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
+from rye_mcp.trust.approvals import Approvals, trusted_keys_of
 from rye_mcp.trust.claims import (
     AgreedPermissions,
     claim_by_lockfile,
@@ -148,8 +149,9 @@ class Trust:
 
     def note(self, file: ItemFile, fact: Fact) -> None:
         """Write down who vouched for a file, for its space and for every worktree of the same repository."""
-        for record in self.records_of(file.space.name):
-            record.note(fact)
+        with unnoted():  # no answer rests on what is written
+            for record in self.records_of(file.space.name):
+                record.note(fact)
 
     def records_of(self, space: SpaceName) -> tuple[SignerRecord, ...]:
         """Where facts about a space are written: for itself, and for every worktree of its repository."""

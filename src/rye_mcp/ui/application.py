@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -30,6 +31,9 @@ __all__ = ["ui_application"]
 
 _BLOCK_BYTES: Final = 1 << 18
 _SEE_OTHER: Final = 303
+_REPORT: Final = "try the other views; report it with what the terminal of rye ui shows"
+
+_log = logging.getLogger(__name__)
 
 
 def ui_application(parts: Parts, *, cookie: str) -> Application:
@@ -60,7 +64,10 @@ def ui_application(parts: Parts, *, cookie: str) -> Application:
         Route("/questions/refuse", pages.refuse, methods=["POST"]),
         Route("/health", pages.health),
     ]
-    return Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
+    return Starlette(
+        routes=routes,
+        exception_handlers={RyeError: pages.refused, 404: pages.missing, Exception: pages.refused},
+    )
 
 
 async def _icon(_: Request) -> Response:
@@ -92,7 +99,7 @@ class _Pages:
             return Response(status_code=403)
         try:
             answer = await to_thread.run_sync(self.runs, request)
-        except RyeError as exc:  # the session has begun in any case
+        except Exception as exc:  # noqa: BLE001 - the session has begun in any case, and other views may work
             answer = self.refused(request, exc)
         answer.set_cookie(self._cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
@@ -303,10 +310,12 @@ class _Pages:
     # --- refusals ---
 
     def refused(self, _: Request, error: Exception) -> Response:
-        """What was refused, with what helps."""
-        return self._parts.frame.refusal(
-            error if isinstance(error, RyeError) else RyeError("internal", str(error))
-        )
+        """What was refused, with what helps; of what nobody expected, the terminal has the traceback."""
+        if isinstance(error, RyeError):
+            return self._parts.frame.refusal(error)
+        _log.error("a view of the page failed", exc_info=error)
+        found = f"expected none of this, found {type(error).__name__}: {error}"
+        return self._parts.frame.refusal(RyeError("internal", found, hint=_REPORT), status=500)
 
     def missing(self, request: Request, _: Exception) -> Response:
         """A path that nothing answers."""

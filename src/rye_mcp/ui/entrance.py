@@ -40,10 +40,11 @@ class Entrance:
 
 def _entrance() -> HTMLResponse:
     used = "This page was opened in another browser already. For this one: rye ui"
+    failed = "Open the address again that rye ui has printed, or start it again: rye ui"
     main = tag(
         "main",
         tag("h1", "rye"),
-        tag("p", "Opening …", id="opening", role="status", data_used=used),
+        tag("p", "Opening …", id="opening", role="status", data_used=used, data_failed=failed),
         tag("noscript", tag("p", "This page needs its own small script to open.")),
         class_="entrance",
     )

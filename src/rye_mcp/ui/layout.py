@@ -78,9 +78,9 @@ class Frame:
         )
         return HTMLResponse(document, status_code=status)
 
-    def refusal(self, error: RyeError) -> HTMLResponse:
+    def refusal(self, error: RyeError, *, status: int | None = None) -> HTMLResponse:
         """The page for something that was refused."""
-        status = 404 if error.code.endswith("_not_found") else 400
+        status = status or (404 if error.code.endswith("_not_found") else 400)
         hint = (
             tag("p", tag("span", "What helps: ", class_="label"), tag("code", error.hint))
             if error.hint

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lilux._dataclasses import dataclass
-from rye_mcp.app import App
 from rye_mcp.items import printable
 from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.questions import Questions
+from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.ui.layout import Frame
 from rye_mcp.ui.session import Codes, Session
-from rye_mcp.verbs.context import Context
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App, Settings
+    from rye_mcp.verbs.context import Context
 
 __all__ = ["CheckUp", "Finding", "Parts"]
 
@@ -46,9 +49,14 @@ CheckUp = Callable[[], Awaitable[Sequence[Finding]]]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`check_up` looks at what `rye doctor` looks at; `codes` are shown in the terminal."""
+    """`check_up` looks at what `rye doctor` looks at; `codes` are shown in the terminal.
 
-    app: App
+    `open_app` gives the one app of the page, which is opened for the first view that needs it.
+    """
+
+    settings: Settings
+    spaces: Spaces
+    open_app: Callable[[], App]
     log: RunLog
     live: LiveView
     session: Session
@@ -58,7 +66,12 @@ class Parts:
     @property
     def state(self) -> Path:
         """The state directory."""
-        return self.app.settings.state
+        return self.settings.state
+
+    @property
+    def app(self) -> App:
+        """What finds, verifies and decides."""
+        return self.open_app()
 
     @property
     def person(self) -> Context:
@@ -68,6 +81,6 @@ class Parts:
     @property
     def frame(self) -> Frame:
         """What is around each view."""
-        project = self.app.settings.project if self.app.spaces.project is not None else None
+        project = self.settings.project if self.spaces.project is not None else None
         place = "no project" if project is None else printable(project)
         return Frame(place, self.session.form_token, len(Questions(self.state).waiting()))

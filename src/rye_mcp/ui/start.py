@@ -1,7 +1,7 @@
 """Starts the page: its socket on loopback, its address with the secret, its parts, and its end.
 
-The address is printed as soon as the socket listens, and the entrance answers before the views are imported;
-what comes earlier waits.
+The address is printed as soon as the socket listens. The entrance answers before the parts of the product
+are opened and the views imported; what comes earlier waits.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.ui.session import Codes, Session, terminal
 
 if TYPE_CHECKING:
-    from rye_mcp.app import App
+    from rye_mcp.app import App, Settings
     from rye_mcp.ui.guard import Application
     from rye_mcp.ui.parts import CheckUp
 
@@ -27,7 +29,9 @@ _PART: Final = 254
 """How many values a part of an address has that is neither 0 nor 255."""
 
 
-def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str], None] | None) -> None:
+def serve_ui(
+    settings: Settings, *, port: int, check_up: CheckUp, open_page: Callable[[str], None] | None
+) -> None:
     """Serve the page until Ctrl-C; RyeError `cannot_listen` when the port is taken."""
     listening = _listen(_own_host(), port)
     session = Session()
@@ -37,7 +41,7 @@ def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str
     print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
     if open_page is not None:
         open_page(address)
-    _serve(app, listening, session, check_up)
+    _serve(settings, listening, session, check_up)
 
 
 def _own_host() -> str:
@@ -63,7 +67,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def _serve(app: App, listening: socket.socket, session: Session, check_up: CheckUp) -> None:
+def _serve(settings: Settings, listening: socket.socket, session: Session, check_up: CheckUp) -> None:
     import anyio
 
     from rye_mcp.ui.entrance import Entrance
@@ -73,27 +77,61 @@ def _serve(app: App, listening: socket.socket, session: Session, check_up: Check
     host, port = listening.getsockname()
     cookie = f"rye_{port}"
 
-    def views() -> Application:
+    async def run() -> None:
+        async with AsyncExitStack() as closing:
+            opening = _Opening(settings, session, check_up, closing)
+            entrance = Entrance(partial(opening.views, cookie))
+            guard = Guard(entrance, session=session, names=names_of(host, port), cookie=cookie)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(entrance.build)
+                await serve(guard, listening)
+
+    anyio.run(run)
+
+
+class _Opening:
+    """Opens what the list of runs needs at once, and the rest when a view asks for it."""
+
+    def __init__(
+        self, settings: Settings, session: Session, check_up: CheckUp, closing: AsyncExitStack
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._check_up = check_up
+        self._closing = closing
+        self._lock = Lock()
+        self._app: App | None = None
+
+    def views(self, cookie: str) -> Application:
+        """The views; `cookie` is the name of the session's."""
         from rye_mcp.runs.live import LiveView
         from rye_mcp.runs.log import RunLog
         from rye_mcp.runs.questions import Questions
         from rye_mcp.ui.application import ui_application
         from rye_mcp.ui.parts import Parts
 
-        state = app.settings.state
-        log = ending.enter_context(RunLog(state))
+        state = self._settings.state
+        log = self._closing.enter_context(RunLog(state))
         with suppress(RyeError):  # the views say what is wrong with it
             log.count()  # opens the file, so that the first view does not take that for a change
-        ending.enter_context(Questions(state).watched())
-        parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
+        self._closing.enter_context(Questions(state).watched())
+        parts = Parts(
+            self._settings,
+            self._settings.spaces(),
+            self._opened,
+            log,
+            LiveView(state),
+            self._session,
+            Codes(terminal()),
+            self._check_up,
+        )
         return ui_application(parts, cookie=cookie)
 
-    async def run() -> None:
-        entrance = Entrance(views)
-        guard = Guard(entrance, session=session, names=names_of(host, port), cookie=cookie)
-        async with app.closing(), anyio.create_task_group() as tasks:
-            tasks.start_soon(entrance.build)
-            await serve(guard, listening)
+    def _opened(self) -> App:
+        from rye_mcp.app import App
 
-    with ExitStack() as ending:
-        anyio.run(run)
+        with self._lock:
+            if self._app is None:
+                self._app = App.open(self._settings)
+                self._closing.push_async_callback(self._app.close)
+            return self._app

@@ -34,7 +34,7 @@ from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES
 from rye_mcp.verbs._arriving import Judged, judge, require_person, signed_by
-from rye_mcp.verbs._chains import Chains, Remembered, Runners
+from rye_mcp.verbs._chains import Chains, FoundOnce, Runners
 from rye_mcp.verbs._selection import select
 from rye_mcp.verbs.context import Context, options_of
 from rye_mcp.verbs.load import carried_files
@@ -130,7 +130,7 @@ class _Files:
         self._space = space
         self._context = context
         self._runners = Runners(context)
-        self._chains = Chains(context, Remembered(context.spaces))
+        self._chains = Chains(context, FoundOnce(context.spaces))
         self._files: dict[str, SharedFile] = {}
         self._locked = {
             place.path.relative_to(space.root).as_posix()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lilux import _footprints
-from lilux._footprints import MAX_KEPT, MAX_PATHS, Footprint, Remembered, note
+from lilux._footprints import MAX_KEPT, MAX_PATHS, Footprint, Remembered, note, note_file, unnoted
 
 
 @pytest.fixture(autouse=True)
@@ -146,3 +146,58 @@ def test_a_footprint_tells_its_paths(tmp_path: Path) -> None:
     footprint = Footprint()
     footprint.add(os.fspath(tmp_path))
     assert footprint.paths == {str(tmp_path)}
+
+
+def test_of_a_directory_on_the_way_counts_which_and_whose_it_is_and_not_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "directory/file"
+    path.parent.mkdir()
+    path.write_bytes(b"before")
+    remembered: Remembered[object] = Remembered()
+
+    def found() -> object:
+        return remembered.value("a", lambda: (note_file(str(path), [str(path.parent)]), object()))
+
+    first = found()
+    path.with_name("other").write_bytes(b"")
+    assert found() is first
+    path.parent.chmod(0o777)
+    assert found() is not first
+
+
+def test_a_directory_that_was_listed_counts_whole_although_it_is_on_the_way_too(tmp_path: Path) -> None:
+    path, way = tmp_path / "file", [str(tmp_path)]
+    for order in ((0, 1), (1, 0)):
+        looks = [lambda: note(lambda: tmp_path), lambda: note_file(str(path), way)]
+        remembered: Remembered[object] = Remembered()
+        inner: Remembered[None] = Remembered()
+
+        def found() -> object:
+            for number in order:  # noqa: B023 - called in this round only
+                inner.value(number, looks[number])  # noqa: B023
+            return object()
+
+        first = remembered.value("a", found)
+        (tmp_path / f"other{order[0]}").write_bytes(b"")
+        assert remembered.value("a", found) is not first
+
+
+def test_what_is_looked_at_in_an_unnoted_block_is_in_no_footprint(tmp_path: Path) -> None:
+    footprints = list[Footprint]()
+
+    def work() -> None:
+        note(lambda: tmp_path)
+        with unnoted():
+            note(lambda: tmp_path / "file")
+
+    remembered: Remembered[None] = Remembered()
+    remembered.value("a", work)
+    footprints.append(remembered._kept["a"][0])
+    assert footprints[0].paths == {str(tmp_path)}
+
+
+def test_what_is_not_worth_it_is_not_kept_and_no_more_than_the_most() -> None:
+    remembered: Remembered[list[int]] = Remembered(most=2, worth=bool)
+    for key in range(3):
+        remembered.value(key, lambda: [1])
+        remembered.value(f"empty {key}", list)
+    assert [*remembered._kept] == [2]

@@ -92,6 +92,7 @@ STABLE = [
     "replay_differs",
     "code_refused",
     "engine_unreachable",
+    "node_overdue",
     "node_refused",
     "edited_locally",
     "invalid_artifact",

@@ -53,7 +53,9 @@ impl Keeper {
             broker: None,
             is_forked: true,
         };
-        let end = run.watch()?;
+        let mut end = run.watch()?;
+        // The zygote, too, is in the network that a socket has been left in.
+        end.unfit |= run.keeper.has_left_sockets();
         let clean = end.survivors.is_empty() && !end.unfit;
         run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
@@ -72,7 +74,7 @@ impl Keeper {
         let passed: Vec<BorrowedFd<'_>> = passed.iter().map(AsFd::as_fd).collect();
         let confinement = order.confinement.as_deref();
         let Some(confinement) = confinement.filter(|confinement| confinement.level == Tier::Cell) else {
-            let request = ForkRequest { places, in_cell: false, keep: 0 };
+            let request = ForkRequest { places, in_cell: false, in_walls: false, keep: 0 };
             let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
             let enforced = zygote.enforced.clone();
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
@@ -91,8 +93,9 @@ impl Keeper {
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let (init, entries) =
             founded.map_err(|failure| failed(&format!("{:?}", failure.stage), failure.errno))?;
-        let request = ForkRequest { places, in_cell: true, keep: plan.keep().bits() };
-        let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(entries.borrowed()).collect();
+        let (ruleset, keep) = (plan.ruleset(), plan.keep().bits());
+        let request = ForkRequest { places, in_cell: true, in_walls: ruleset.is_some(), keep };
+        let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(ruleset).chain(entries.borrowed()).collect();
         let forked = zygote.fork(&request, &all).map_err(|errno| failed("fork", errno)).and_then(|leader| {
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
             plan.check(leader, &entries).map_err(|what| failed(what, Errno::PERM))?;

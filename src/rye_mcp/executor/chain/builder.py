@@ -107,7 +107,7 @@ class Chain:
     """
 
     elements: tuple[ChainElement, ...]
-    made: dict[Callable[[Chain], Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    made: dict[Callable[..., Any], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def root(self) -> ChainElement:
@@ -163,7 +163,7 @@ class ChainBuilder:
         self, spaces: Finder, require_verified: Callable[[ItemFile], object], *, remembers: bool = False
     ) -> None:
         self._spaces = spaces
-        self._remembers = remembers
+        self.remembers = remembers
         self._roots: Remembered[ChainElement] = Remembered()
         self._chains: Remembered[tuple[ChainElement, Chain]] = Remembered()
         self._require_verified = require_verified
@@ -176,13 +176,13 @@ class ChainBuilder:
 
     def find(self, item_id: str) -> ChainElement:
         """The root of a chain, read; nothing of the rest is looked at yet."""
-        if not self._remembers:
+        if not self.remembers:
             return self._found(item_id)
         return self._roots.value(item_id, lambda: self._found(item_id))
 
     def follow(self, root: ChainElement) -> Chain:
         """The whole chain from a root that was read already."""
-        if not self._remembers:
+        if not self.remembers:
             return self._followed(root)
         # The root is kept beside the chain, whose own root may only be equal: no other root gets its `id`.
         return self._chains.value((root.item_id, id(root)), lambda: (root, self._followed(root)))[1]

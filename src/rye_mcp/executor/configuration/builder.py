@@ -20,10 +20,11 @@ from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec
 from lilux.primitives.subprocess import render as render_process
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.chain.builder import Chain, ChainElement
 from rye_mcp.executor.configuration.filling import Filling, flag_arguments
 from rye_mcp.executor.configuration.merged import (
     PARAMS_ENV,
+    MergedConfig,
     Uses,
     arguments_before_call,
     merge_config,
@@ -48,6 +49,7 @@ __all__ = [
     "build_request",
     "check_argv",
     "check_secrets",
+    "longest_run",
     "merge_config",
     "time_limit",
     "working_directory",
@@ -65,6 +67,7 @@ MAX_ENV_CHARACTERS: Final = 2 << 20
 
 _PROCESS_TIMEOUT_S: Final = 300
 _REQUEST_TIMEOUT_S: Final = 30
+_MANY_ATTEMPTS: Final = 100
 _PASSED: Final = ("command", "args", "input_data", "shell", "max_output")
 _TOLD: Final = frozenset(
     {"RYE_PROJECT_PATH", "RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_CALL_FD", "RYE_OUTPUT_DIR"}
@@ -111,7 +114,7 @@ def build_process(
     variables, notices = _variables(filling)
     given = {name: config[name] for name in _PASSED if name in config}
     given["cwd"] = None
-    given["timeout"] = time_limit(filling, _PROCESS_TIMEOUT_S, timeout)
+    given["timeout"] = time_limit(filling.config, _PROCESS_TIMEOUT_S, timeout)
     with filling.blaming():
         spec = render_process(given, filling.data, env=environment.variables)
     _check_arguments(filling, spec)
@@ -145,7 +148,7 @@ def build_request(
         )
     check_secrets(filling)
     config.pop(PARAMS_ENV, None)
-    config["timeout"] = time_limit(filling, _REQUEST_TIMEOUT_S, timeout)
+    config["timeout"] = time_limit(filling.config, _REQUEST_TIMEOUT_S, timeout)
     data = {name: value for name, value in filling.data.items() if name != _SINKS}
     with filling.blaming():
         spec = render(config, data, env=environment.variables)
@@ -279,12 +282,25 @@ def working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> 
     return os.path.join(here, filled)  # noqa: PTH118 - it may be absolute
 
 
-def time_limit(filling: Filling, usual: float, asked: float | None) -> float:
+def time_limit(config: MergedConfig, usual: float, asked: float | None) -> float:
     """The time of the configuration, or what the caller asked for when that is less."""
-    own = filling.config.values.get("timeout", usual)
+    own = config.values.get("timeout", usual)
     if not _is_time(own):
-        raise filling.config.refusal("timeout", "expected seconds, more than 0, found something else")
+        raise config.refusal("timeout", "expected seconds, more than 0, found something else")
     return _shorter(own, asked)
+
+
+def longest_run(chain: Chain, asked: float | None) -> float:
+    """How many seconds a run of a program or a request can take, by its configuration and its caller."""
+    config = merged(chain)
+    if not chain.primitive.item_id.endswith("/http_client"):
+        return time_limit(config, _PROCESS_TIMEOUT_S, asked)
+    from lilux._http.retry import MAX_WAIT_S
+
+    said = config.values.get("retry")
+    attempts = said.get("max_attempts", 1) if isinstance(said, Mapping) else 1
+    attempts = attempts if isinstance(attempts, int) else _MANY_ATTEMPTS  # a parameter says how many
+    return attempts * (time_limit(config, _REQUEST_TIMEOUT_S, asked) + MAX_WAIT_S) - MAX_WAIT_S
 
 
 def _shorter(own: float, asked: float | None) -> float:

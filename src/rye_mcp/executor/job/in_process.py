@@ -81,7 +81,7 @@ def build_in_process(
     filling = Filling.of(merged(valid.verified.chain), _NOBODY, environment, paths)
     check_argv(filling)
     check_secrets(filling)
-    seconds = time_limit(filling, _TIMEOUT_S, timeout)
+    seconds = time_limit(filling.config, _TIMEOUT_S, timeout)
     values = {name: value for name, value in filling.config.values.items() if name not in ("cwd", "timeout")}
     literals = {name: values.pop(name) for name in filling.config.literals}
     with filling.blaming():

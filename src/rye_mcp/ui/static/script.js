@@ -14,9 +14,18 @@ function open_session(place) {
   const request = new XMLHttpRequest();
   request.responseType = "document"; // the first view
   request.open("POST", "/session");
-  request.onload = () => (request.status === 403 ? (place.textContent = place.dataset.used) : enter(request.response));
+  request.onload = () => {
+    if (request.status === 403) place.textContent = place.dataset.used;
+    else if (is_view(request)) enter(request.response);
+    else place.textContent = `rye ui could not open: ${request.status} ${request.statusText}. ${place.dataset.failed}`;
+  };
   request.onerror = () => (place.textContent = "rye ui has ended. To start it: rye ui");
   request.send(secret);
+}
+
+// A refusal is a view too: it says what is wrong, and leads to the other ones.
+function is_view(request) {
+  return request.response !== null && request.response.getElementById("content") !== null;
 }
 
 function enter(view) {
@@ -40,6 +49,7 @@ function load() {
   request.onloadend = () => {
     loading = false;
     if (request.status === 200 && request.response) replace_parts(request.response);
+    else if (request.status) tell(`This may be out of date. rye ui answered: ${request.status} ${request.statusText}`);
     if (again) { again = false; load(); }
   };
   request.send();

@@ -339,7 +339,7 @@ def _receipt(record: RunRecord, parts: Parts) -> Iterator[Content]:
     with ReceiptStore(parts.state) as store:
         try:
             shown = show_receipt(record.run_id, sources, store)
-            at_hand = items_at_hand(record.run_id, store, parts.app.spaces)
+            at_hand = items_at_hand(record.run_id, store, parts.spaces)
         except RyeError as exc:
             yield tag("p", state(exc.code), " ", exc.message)
             return

@@ -43,14 +43,14 @@ class Wanted:
 
     def stands_for(self, parts: Parts) -> str:
         """Return what a code for this decision counts for."""
-        whole = f"{self.action}\n{self.digest}\n{parts.app.settings.project}"
+        whole = f"{self.action}\n{self.digest}\n{parts.settings.project}"
         return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def trust_view(parts: Parts, asked: Wanted | None = None, number: str = "") -> Iterator[Content]:
     """The page; with a field for the code, beside what it is `asked` for."""
     known = list_keys(parts.app.trust, parts.app.keys)
-    project = parts.app.settings.project if parts.app.spaces.project is not None else None
+    project = parts.settings.project if parts.spaces.project is not None else None
     undecided = find_undecided(parts.app.trust, parts.app.keys, project=project)
     yield tag("h1", "Trust")
     if not parts.codes.can_ask:
@@ -182,7 +182,7 @@ def ask_code(wanted: Wanted, parts: Parts) -> str:
 
 def _in_words(wanted: Wanted, parts: Parts) -> str:
     if wanted.action == "approve":
-        return f"to use the unsigned files of {printable(parts.app.settings.project or '')}"
+        return f"to use the unsigned files of {printable(parts.settings.project or '')}"
     row = _proposal(wanted, parts)
     may = scope_text(row.scope, row.origin, row.kind)
     return f"to {_WORDS[wanted.action]} the key {row.key_id}, {whose(row)}; it may sign {may}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.bundle import MAX_DEPTH, Bundle
+from rye_mcp.executor.bundle import MAX_DEPTH, Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller, TraceContext
 from rye_mcp.executor.chain.files import Source
 from rye_mcp.items import SpaceName
 from rye_mcp.permissions import ANY_HOST, Access, Host, Permissions
 from rye_mcp.runs.ids import new_run_id
+from rye_mcp.spaces import Spaces
+from tests.trust_world import refused
 
 TOOL = (SpaceName.PROJECT, "tools/demo/hello.py")
 RUNTIME = (SpaceName.SYSTEM, "tools/rye/core/runtimes/python_script_runtime.yaml")
@@ -194,12 +197,30 @@ def test_what_is_too_long_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> 
 
     data = PLAIN.to_bytes()
     monkeypatch.setattr(bundle, "MAX_BUNDLE_BYTES", len(data) - 1)
-    for refused in (PLAIN.to_bytes, lambda: Bundle.from_bytes(data)):
-        with pytest.raises(RyeError) as caught:
-            refused()
-        assert caught.value.code == "too_large"
+    refused("too_large", PLAIN.to_bytes)
+    refused("too_large", lambda: Bundle.from_bytes(data))
 
 
 def test_values_that_json_cannot_hold_are_refused() -> None:
     with pytest.raises(RyeError, match="JSON"):
         replace(PLAIN, parameters={"x": float("nan")}).to_bytes()
+
+
+@pytest.fixture
+def spaces(tmp_path: Path) -> BundleSpaces:
+    """Those of a machine that has a bundle and an empty project."""
+    (tmp_path / "project/.ai").mkdir(parents=True)
+    return BundleSpaces(PLAIN, Spaces.locate(tmp_path / "project", user=tmp_path / "home"))
+
+
+def test_the_tool_of_a_bundle_is_found_by_its_own_name_alone(spaces: BundleSpaces) -> None:
+    assert spaces.find("demo/hello").item.content == b"print()"
+    refused("item_not_found", lambda: spaces.find("demo/other"))
+
+
+def test_a_file_of_a_bundle_has_the_limits_of_one_on_the_disk(spaces: BundleSpaces) -> None:
+    tree = spaces.open_tree(spaces.find("demo/hello").item.space)
+    found = tree.read(TOOL[1], limit=len(b"print()"))
+    assert found is not None
+    assert found.content == b"print()"
+    refused("too_large", lambda: tree.read(TOOL[1], limit=len(b"print()") - 1))

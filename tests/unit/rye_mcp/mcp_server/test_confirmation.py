@@ -25,7 +25,7 @@ from rye_mcp.mcp_server import confirmation
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.question_text import MAX_CHARACTERS, Question, about_run, about_signing
-from rye_mcp.mcp_server.tickets import Tickets
+from rye_mcp.mcp_server.tickets import Given, Tickets
 from rye_mcp.verbs.execute import ExecuteRequest
 from rye_mcp.verbs.sign import SigningPlan, SignRequest
 from tests.trust_world import World, refused
@@ -403,6 +403,22 @@ async def test_a_foreign_state_is_refused(world: World, state: str) -> None:
         {"elicitation": {}}, protocol_version="2026-07-28", input_responses=yes, request_state=state
     )
     assert await outcome(world, client) == "confirmation_outdated"
+
+
+@pytest.mark.parametrize(("before", "expected"), [(False, "confirmation_declined"), (True, "agreed")])
+async def test_what_was_answered_before_counts_beside_a_yes_to_another_question(
+    world: World, before: bool, expected: str
+) -> None:
+    put(world, tool())
+    client = Client({"elicitation": {}}, protocol_version="2026-07-28")
+    with pytest.raises(QuestionAsked) as asked:
+        await Confirmer(app_of(world), frozenset({"sign"}), client).signing(
+            SignRequest("demo/hello"), agent(world)
+        )
+    mark = Given.read(asked.value.result.request_state or "").mark
+    yes = {"confirmation": ElicitResult(action="accept")}
+    state = Given(Tickets.new(), "that of another question", {mark: before}).text()
+    assert await outcome(world, replace(client, input_responses=yes, request_state=state)) == expected
 
 
 def test_of_many_uses_of_a_ticket_one_counts(tmp_path: Path) -> None:

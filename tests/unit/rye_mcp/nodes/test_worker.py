@@ -1,4 +1,4 @@
-"""What goes wrong inside of one call ends that call alone."""
+"""What goes wrong inside of one call ends that call alone, and there are only so many at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lilux._frames import encode_frame
 from rye_mcp.nodes.messages import message
 from rye_mcp.nodes.outcomes import decode_refusal
 from rye_mcp.nodes.seal import Instance
-from rye_mcp.nodes.worker import Worker
+from rye_mcp.nodes.worker import MAX_CALLS, Worker
 from tests.worker_world import Pair, Wire, bash_tool, frames_of
 
 pytestmark = pytest.mark.anyio
@@ -43,4 +43,22 @@ async def test_a_mistake_of_ours_in_one_call_is_told_and_the_worker_goes_on(tmp_
             refusal = decode_refusal(body)
             assert (header["op"], refusal.code) == ("refused", "internal")
             assert "secret" not in refusal.message
+        wire.say(b"")
+
+
+async def test_a_server_that_opens_more_calls_than_a_worker_does_has_them_refused(tmp_path: Path) -> None:
+    pair = Pair.at(tmp_path)
+    pair.accept()
+    wire = Wire(pair.key_of(pair.server))
+    instance = Instance.begin(pair.key_of(pair.node), pair.submitters.key, package="1")
+    worker = Worker(instance, Broken(), pair.submitters)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as group:
+        group.start_soon(wire.serve, worker)
+        for _ in range(MAX_CALLS):  # each waits for its bundle
+            envelope, _ = await wire.sealed()
+            wire.say(encode_frame(envelope))
+        envelope, channel = await wire.sealed()
+        wire.say(encode_frame(envelope))
+        header, body = await wire.answer(channel)
+        assert (header["op"], decode_refusal(body).code) == ("refused", "node_refused")
         wire.say(b"")

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.permissions import Access, Permissions
 from rye_mcp.trust.approvals import Approvals
+from rye_mcp.trust.claims import AgreedPermissions
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import RotationStatement, TrustDocument
 from rye_mcp.trust.trust_store import parse_revocations
@@ -83,3 +85,28 @@ def test_decisions_of_a_wrong_type_approve_nothing(world: World, changed: dict[s
     place.write_text(json.dumps({**json.loads(place.read_text()), **changed}))
     error = refused("malformed_trust", Approvals(world.project, world.state).read)
     assert error.where == str(place)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"version": 2}, {"version": None}, {"permissions": {"fly": True}}, {"permissions": None}],
+    ids=str,
+)
+def test_a_damaged_record_of_permissions_is_no_agreement(world: World, changed: dict[str, object]) -> None:
+    file = world.stored(world.file(b"print()", item_id="demo/hello"))
+    agreed = Permissions(project=Access.WRITE)
+    AgreedPermissions(lambda: world.state).write(file, "tool", agreed)
+    assert AgreedPermissions(lambda: world.state).of(file, "tool") == agreed
+    [place] = (world.state / "agreed").rglob("*.json")
+    place.write_text(json.dumps({**json.loads(place.read_text()), **changed}))
+    error = refused("malformed_trust", lambda: AgreedPermissions(lambda: world.state).of(file, "tool"))
+    assert error.where == str(place)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{}", '{"version": 1}', "no JSON"])
+def test_another_file_in_the_place_of_that_record_is_no_agreement(world: World, text: str) -> None:
+    file = world.stored(world.file(b"print()", item_id="demo/hello"))
+    AgreedPermissions(lambda: world.state).write(file, "tool", Permissions())
+    [place] = (world.state / "agreed").rglob("*.json")
+    place.write_text(text)
+    refused("malformed_trust", lambda: AgreedPermissions(lambda: world.state).of(file, "tool"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lilux._http.retry import MAX_WAIT_S
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import Anchor
 from rye_mcp.executor.configuration.builder import (
@@ -16,6 +17,7 @@ from rye_mcp.executor.configuration.builder import (
     MAX_VARIABLE_BYTES,
     build_other,
     build_request,
+    longest_run,
     merge_config,
 )
 from tests.call_world import Call
@@ -383,6 +385,25 @@ def test_a_request_is_filled_with_what_the_tool_declares(world: World) -> None:
     assert spec.timeout == 20
     assert request(call, {"name": "n"}, timeout=3).spec.timeout == 3
     assert request(call, {"name": "n"}, timeout=300).spec.timeout == 20
+
+
+@pytest.mark.parametrize(
+    ("primitive", "said", "asked", "longest"),
+    [
+        ("subprocess", "config: {command: x}", None, 300),
+        ("subprocess", "config: {command: x, timeout: 7}", None, 7),
+        ("subprocess", "config: {command: x, timeout: 7}", 3, 3),
+        ("http_client", POST, None, 20),
+        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", None, 3 * 20 + 2 * MAX_WAIT_S),
+        ("http_client", f"{POST}  retry: {{max_attempts: 3}}\n", 1, 3 * 1 + 2 * MAX_WAIT_S),
+        ("http_client", f"{POST}  retry: {{max_attempts: '{{other}}'}}\n", 1, 100 * 1 + 99 * MAX_WAIT_S),
+    ],
+)
+def test_how_long_a_run_takes_at_most_is_known_before_it_is_filled(
+    world: World, primitive: str, said: str, asked: float | None, longest: float
+) -> None:
+    call = Call.begin(world, primitive=primitive, runtime="", tool=f"{said}\n{DECLARES}")
+    assert longest_run(call.valid().verified.chain, asked) == longest
 
 
 def test_a_secret_parameter_stands_in_no_message_of_a_request(world: World) -> None:

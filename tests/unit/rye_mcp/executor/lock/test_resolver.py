@@ -677,3 +677,19 @@ def test_an_element_more_less_or_elsewhere_is_found(shared: LockWorld, data: st.
     locked = Pins(found.root, tuple(elements), found.dependencies)
     assert pins.differences(locked, found)
     assert not pins.differences(found, found)
+
+
+def test_a_lockfile_that_is_gone_since_it_was_listed_is_missed(lock: LockWorld) -> None:
+    lock.run()
+    store = lock.resolver().store
+    [place] = store.list()
+    assert store.read(place).lockfile.root.tool_id == ITEM_ID
+    lock.path.unlink()
+    error = refused("lock_missing", lambda: store.read(place))
+    assert error.where == str(lock.path)
+
+
+@pytest.mark.parametrize("version", ["", "../1.2.0", "1.2.0/x", "1.2.0\0", "1.2.0 ", "v" * 500])
+def test_a_version_that_no_lockfile_can_have_makes_no_path(lock: LockWorld, version: str) -> None:
+    error = refused("invalid_item", lambda: lock.resolver().store.find(ITEM_ID, version))
+    assert "a version such as 1.2.0" in error.message
