@@ -234,6 +234,7 @@ async def test_a_call_does_not_wait_for_what_takes_longer_than_a_start() -> None
         taken(found)
         line = found._here()["a"].line
         line.start_s, line.busy_s = 1.0, 2.0
+        assert not line.is_worth_it(1)
         assert await found.free("a") is None
 
 
