@@ -25,7 +25,7 @@ from rye_mcp.apart import beside, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.executor.decider import DecidedCall
-from rye_mcp.executor.elsewhere import Reach
+from rye_mcp.executor.elsewhere import Place
 from rye_mcp.executor.environment.variables import usable_variables
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
@@ -50,6 +50,13 @@ DIRECTORY: Final = "engines"
 CLOSE_LIMIT_S: Final = 10.0
 MAX_ENGINES: Final = 100
 
+_SSH: Final = (
+    *("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
+    *("-a", "-x", "-oClearAllForwardings=yes", "-oTunnel=no"),
+    *("-oGSSAPIDelegateCredentials=no", "-oPermitLocalCommand=no"),
+)
+"""A node gets no agent, no display, no port and no ticket of this user, whatever their configuration says."""
+
 _OF_THIS_USER: Final = frozenset({"RYE_PROJECT", "RYE_PROJECT_PATH", "RYE_KEY_PASSPHRASE"})
 """Variables that a worker of this machine does not get."""
 
@@ -61,6 +68,13 @@ class EngineItem:
     name: str
     item: VerifiedItem
     engine: Engine
+
+    @property
+    def leads_to(self) -> str:
+        """Where its workers are, in words."""
+        if self.engine.cluster is not None:
+            return f"the Ray cluster {self.engine.cluster.address}"
+        return "this machine" if self.engine.host is None else self.engine.host
 
     def fits(self, metadata: ItemMetadata, item_id: str) -> str | None:
         """Why a tool does not run there; None if it does."""
@@ -110,8 +124,7 @@ def worker_command(engine: Engine, rye: str) -> tuple[str, ...]:
         return (rye, "worker")
     if engine.via == "ray":
         return (engine.program, "worker")
-    options = ("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
-    return ("ssh", *options, "--", str(engine.host), engine.program, "worker")
+    return ("ssh", *_SSH, "--", str(engine.host), engine.program, "worker")
 
 
 def _why_not(decided: DecidedCall) -> str | None:
@@ -182,15 +195,16 @@ class NodeEngines:
         self._files: Remembered[ItemFile] = Remembered()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def fitting(self, decided: DecidedCall) -> Reach | None:
-        """How to reach the engine that a call runs on; None for one that runs here.
+    async def fitting(self, decided: DecidedCall) -> Place | None:
+        """The engine that a call runs on, which is not asked yet; None for one that runs here.
 
         RyeError `no_fitting_node` for a tool that runs elsewhere or not at all.
         """
         found = await off_loop(partial(self._fitting, decided))
         if found is None:
             return None
-        return partial(self.reach, found, decided.chain.root.metadata)
+        reach = partial(self.reach, found, decided.chain.root.metadata)
+        return Place(found.name, found.leads_to, reach)
 
     @asynccontextmanager
     async def reach(
