@@ -129,7 +129,8 @@ def test_in_a_chroot_of_root_walls_are_left(world: World, tmp_path: Path) -> Non
     """What is above it would be in reach of two cells."""
     if world.uid != 0:
         pytest.skip("only root makes one")
-    around = ["sh", "-ec", 'mount --rbind / "$0"; exec chroot "$0" "$@"', tmp_path]
+    enter = 'mount --rbind / "$0"; exec chroot "$0" "$@"'
+    around: list[str | Path] = ["sh", "-ec", enter, tmp_path]
     facts = world.probe(around)
     assert facts["cell"] is None
     assert "namespaces" in facts["no_cell"]

@@ -102,7 +102,7 @@ class Confinement:
         self._facts: MachineFacts | None = None
         self._surroundings = Surroundings()
         own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
-        # A link to such a place may lead into what a tool sees, such as a project with all of a person's settings.
+        # A link to such a place may lead into what a tool sees: a project with all settings of a person.
         theirs = (_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
         self._hidden = tuple(dict.fromkeys((*own, *theirs)))
 
