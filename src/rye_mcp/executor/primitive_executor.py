@@ -43,7 +43,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.own_directories import state_directory
 from rye_mcp.receipts.runner import RunnerNotary
 from rye_mcp.runs.ids import StreamName
-from rye_mcp.runs.live import LiveRun, LiveRuns
+from rye_mcp.runs.live import YOUNG_S, LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import Kept, KeptResults, is_result_handle, owner_of
@@ -510,7 +510,10 @@ async def _calling(call: PreparedCall, run_id: str, watch: Watch, project: Path 
 
 
 def _seen_live(watch: Watch, live: LiveRun) -> Watch:
-    """The same observer, together with everybody who follows the runs of this user."""
+    """The same observer, together with everybody who follows the runs of this user.
+
+    They see nothing of a run that is shorter than they would notice.
+    """
     on_output, on_started = watch.on_output, watch.on_started
 
     def wrote(stream: StreamName, data: bytes, skipped: int) -> None:
@@ -523,7 +526,8 @@ def _seen_live(watch: Watch, live: LiveRun) -> Watch:
         if on_started is not None:
             on_started(pid, enforced)
 
-    return replace(watch, on_output=wrote, on_started=started)
+    quiet = YOUNG_S / 2 if on_output is None and on_started is None else watch.quiet
+    return replace(watch, on_output=wrote, on_started=started, quiet=quiet)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:
