@@ -123,14 +123,16 @@ class Raylet:
 class Grid:
     """A cluster with a token of its own: a head without processors, and nodes with two each."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, head: str = "127.0.0.2") -> None:
         self.root = root
+        self.here = head
+        """The address of the machine of the server."""
         self.token = root / "token"
         self.token.write_text(secrets.token_hex(32))
         self.token.chmod(0o600)
-        self.address = f"127.0.0.2:{_free_port('127.0.0.2')}"
+        self.address = f"{head}:{_free_port(head)}"
         self.nodes: list[Raylet] = []
-        self.head = self._start("127.0.0.2", "--head", f"--port={self.address.partition(':')[2]}", cpus=0)
+        self.head = self._start(head, "--head", f"--port={self.address.partition(':')[2]}", cpus=0)
 
     def add(self, address: str, *options: str) -> Raylet:
         """Another node."""
@@ -224,7 +226,7 @@ class RaySite:
             "takes": list(takes),
             "cluster": {
                 "address": self.grid.address,
-                "here": "127.0.0.2",
+                "here": self.grid.here,
                 "token_file": str(self.grid.token),
                 **cluster,
             },

@@ -31,16 +31,11 @@ def text_of(value: str | dict[str, str]) -> str:
 
 def read_call() -> dict[str, Any]:
     """The call, once it has come; without one there is nothing to do."""
-    pieces = []
-    while True:
-        piece = os.read(CALL, 1 << 16)
-        if not piece:
-            break
-        pieces.append(piece)
+    text = read_all(CALL)
     os.close(CALL)
-    if not pieces:
+    if not text:
         os._exit(0)
-    call: dict[str, Any] = json.loads(b"".join(pieces))
+    call: dict[str, Any] = json.loads(text)
     return call
 
 
@@ -109,27 +104,65 @@ def find_modules(env: dict[str, str], script: str) -> None:
     own = "" if sys.flags.ignore_environment else env.get("PYTHONPATH", "")
     entries = [os.path.abspath(entry) for entry in own.split(os.pathsep)] if own else []
     new = [entry for entry in dict.fromkeys(entries) if entry not in sys.path]
-    sys.path[:0] = new if isolated else [os.path.dirname(os.path.realpath(script)), *new]
+    sys.path[:0] = new if isolated else [os.path.dirname(real_path(script)), *new]
+
+
+def real_path(path: str) -> str:
+    """The path without links. The kernel is asked, which takes two calls and not one for each directory."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return os.path.realpath(path)
+    try:
+        found = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return os.path.realpath(path)
+    finally:
+        os.close(descriptor)
+    is_plain = found.startswith("/") and not found.endswith(" (deleted)")
+    return found if is_plain else os.path.realpath(path)
 
 
 def code_of(script: str) -> types.CodeType:
     """The code of a script."""
     try:
-        with open(script, "rb") as file:
-            source = file.read()
+        source = contents(script)
         known = KNOWN.get(source)
         if known is not None:
-            import _imp
-
-            # As for a module whose bytecode was made elsewhere; the code is this process's own.
-            getattr(_imp, "_fix_co_filename")(known, script)  # noqa: B009 - private to importlib
-            return known
+            return named(known, script)
     except OSError as exc:
         sys.stderr.write(
             f"{sys.executable}: can't open file {script!r}: [Errno {exc.errno}] {exc.strerror}\n"
         )
         sys.exit(2)
     return compile(source, script, "exec", dont_inherit=True)
+
+
+def named(code: types.CodeType, script: str) -> types.CodeType:
+    """The same code, of this file: as for a module whose bytecode was made elsewhere."""
+    import _imp
+
+    getattr(_imp, "_fix_co_filename")(code, script)  # noqa: B009 - private to importlib
+    return code
+
+
+def contents(path: str) -> bytes:
+    """The bytes of a file, without the objects of a stream."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_all(descriptor: int) -> bytes:
+    """Everything up to the end."""
+    pieces: list[bytes] = []
+    while True:
+        piece = os.read(descriptor, 1 << 16)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
 
 
 def run(script: str) -> None:
@@ -172,8 +205,11 @@ CLONE_PARENT = 0x00008000
 CLONE_SETTID = 0x01000000 | 0x00200000  # and clear it at the end, for the C library
 NAMESPACES = {"pid": 0x20000000, "mnt": 0x00020000, "ipc": 0x08000000}
 CLONE = {"x86_64": 56, "aarch64": 220}
+LANDLOCK_RESTRICT_SELF = 446
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_GET_TID_ADDRESS = 4, 24, 40
 MEASURE_EVERY = 64
+REHEARSALS = 10
+"""So often an interpreter runs code before it makes it faster."""
 NEEDED = ("atexit", "fcntl", "gc", "io", "signal")
 """What everything forked would import: here it is imported once."""
 
@@ -218,7 +254,7 @@ class Zygote:
             text = source.encode()
             KNOWN[text] = compile(text, PLACEHOLDER, "exec", dont_inherit=True)
         open_streams()  # like those of every call, they are pipes
-        self.modules = {*sys.modules}
+        self.modules: dict[str, None] = dict.fromkeys(MODULES)
         self.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         require_one_thread()
 
@@ -238,7 +274,10 @@ class Zygote:
         """Fork when it is asked to. Returns in what was forked."""
         import gc
 
+        for _ in range(REHEARSALS):
+            rehearse()
         gc.collect()
+        self.trim()
         gc.freeze()
         gc.disable()
         self.say(None)
@@ -261,12 +300,19 @@ class Zygote:
             self.forks += 1
             self.say(pid)
 
+    def trim(self) -> None:
+        """Give back memory that is free: each fork copies where it is. Not every C library can."""
+        trim = getattr(self.libc, "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
     def say(self, pid: int | None) -> None:
         """Tell the keeper who was forked, and how much memory this takes."""
         if self.forks % MEASURE_EVERY == 0:
             self.memory = memory_kb()
             self.arrived = json.dumps({"pid": None, "memory_kb": self.memory}).encode()
-        self.control.send(json.dumps({"pid": pid, "memory_kb": self.memory}).encode())
+        word = self.arrived if pid is None else b'{"pid": %d, "memory_kb": %d}' % (pid, self.memory)
+        self.control.send(word)
 
     def fork(self, order: dict[str, Any], passed: list[int]) -> int:
         """As `os.fork`, but the child is one of this process's parent."""
@@ -297,10 +343,13 @@ class Zygote:
             self.enter(passed[-2], "mnt")
             self.enter(passed[-1], "ipc")
             self.give_up(order["keep"])
+            if order["in_walls"] and self.syscall(LANDLOCK_RESTRICT_SELF, passed[-4], 0, 0, 0, 0):
+                raise OSError(self.ctypes.get_errno(), "landlock")
         os.umask(self.umask)
         self.place(order["places"], passed)
         self.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         renew_randomness()
+        rehearse()
 
     def give_up(self, keep: int) -> None:
         """Keep these capabilities and no others, also for whatever is executed."""
@@ -330,9 +379,34 @@ class Zygote:
         self.syscall(436, low, 0xFFFFFFFF, 0, 0, 0)  # close_range
 
 
+def rehearse() -> None:
+    """Do what every call does, to no effect, so that the interpreter has at hand what it looks up for it.
+
+    In what was forked, this is what copies the pages that the call will write, while there is no call yet.
+    """
+    kept = [*sys.argv], [*sys.path], [*getattr(sys, "orig_argv", ())]
+    call = json.loads(
+        json.dumps({"args": [os.devnull], "env": {"PYTHONPATH": "/"}, "stdin": True, "cwd": "/"})
+    )
+    take_on(call)
+    code_of(os.devnull)
+    for code in KNOWN.values():
+        named(code, PLACEHOLDER)
+    external = sys.modules["_frozen_importlib_external"]
+    loader = external.SourceFileLoader("lilux", os.devnull)
+    external.cache_from_source(os.devnull)
+    loader.source_to_code(loader.get_data(os.devnull), os.devnull)
+    json.dumps({}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    with open(1, "wb", closefd=False):
+        flushed()
+    sys.argv[:], sys.path[:] = kept[:2]
+    if kept[2]:
+        sys.orig_argv[:] = kept[2]
+
+
 def require_one_thread() -> None:
     """A fork copies only one thread, and leaves the locks of all others as they are."""
-    threads = len(os.listdir("/proc/self/task"))
+    threads = os.stat("/proc/self/task").st_nlink - 2  # a directory for each, beside "." and ".."
     if threads != 1:
         sys.exit(
             f"lilux: expected one thread in a zygote, found {threads}: something that it imports starts them"
@@ -380,23 +454,44 @@ def open_streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def finish(code: int, known: set[str]) -> None:
+def finish(code: int, known: dict[str, None]) -> None:
     """End as an interpreter does, but leave alone what the zygote had imported: that would take longest."""
     import atexit
-    import gc
 
     try:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()
-        own = [sys.modules[name] for name in [*sys.modules] if name not in known or name == "__main__"]
-        gc.collect()
-        for module in reversed(own):
+        own = modules_since(known)
+        collect()
+        for module in own:
             clear(getattr(module, "__dict__", {}))
         del own
-        gc.collect()
+        collect()
     finally:
         os._exit(code if flushed() else 120)
+
+
+def modules_since(known: dict[str, None]) -> list[Any]:
+    """The modules that the call has imported, the last one first, and then its script.
+
+    The others are not looked at: to hold the name of each for a moment would copy the pages of all of them.
+    """
+    last, own = next(reversed(known)), []
+    for name in reversed(MODULES):
+        if name == last:
+            break
+        if name not in known:
+            own.append(MODULES[name])
+    return [*own, MODULES["__main__"]] if "__main__" in MODULES else own
+
+
+def collect() -> None:
+    """Collect all garbage. Where nothing has grown old, the young objects are all of them, and less work."""
+    import gc
+
+    has_generations = sys.version_info < (3, 14)
+    gc.collect(1 if has_generations and not gc.get_objects(generation=2) else 2)
 
 
 def clear(names: dict[str, Any]) -> None:
@@ -439,6 +534,8 @@ GIVEN = environment()
 COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
 STARTED = {name: value for name, value in os.environ.items() if name != "LC_CTYPE" or COERCED is None}
 """The variables at the start, with those that a .pth file or `sitecustomize` has set."""
+MODULES = sys.modules
+"""Those of the interpreter, whatever a tool puts in their place."""
 KNOWN: dict[bytes, types.CodeType] = {}
 """The code of scripts that were known before, by their source."""
 PLACEHOLDER = "<known>"

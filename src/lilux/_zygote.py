@@ -17,6 +17,7 @@ from lilux._dataclasses import dataclass
 from lilux._parking import PARK_LIMIT_S, NotParked, Parked, ParkSpec, R, not_started, waiter
 from lilux._policy import Enforced, Policy
 from lilux._process import CallSpec, Halves, ProcessSpec, RuntimeSpec, milliseconds, request_of
+from lilux._protocol import Parked as ParkedEvent
 from lilux._protocol import RunRequest
 from lilux._supervisor import Supervisor
 from lilux._waiting import Waiting
@@ -25,6 +26,9 @@ __all__ = ["Zygote", "ZygoteFacts", "ZygoteSpec"]
 
 ZYGOTE_LIMIT_S = 3600.0
 """How long a zygote lives at most."""
+
+SLOW_FORK_MS = 20.0
+"""After a fork that took longer, it is measured how long the zygote has had a processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,8 @@ class ZygoteFacts:
 
     `memory_kb` is what it took when it was last measured (proportional set size), which is every 64 forks.
     `last_fork_ms` is how long the last fork took until it was parked. On a busy machine, that says little of
-    the zygote; `processor_ms`, how long it has had a processor until then since it was ready, does.
+    the zygote; `processor_ms`, how long it has had a processor since it was ready, does. It is measured after
+    a fork that took longer than `SLOW_FORK_MS`.
     """
 
     pid: int
@@ -130,14 +135,7 @@ class Zygote(Generic[R]):
         begun = time.monotonic()
         waiting = await self._supervisor.park(self._request(spec))
         self._forked = Parked(self._supervisor, waiting, spec, self._read)
-        parked, facts = waiting.parked, self._facts
-        self._facts = replace(
-            facts,
-            forks=facts.forks + 1,
-            memory_kb=(parked and parked.memory_kb) or facts.memory_kb,
-            last_fork_ms=(time.monotonic() - begun) * 1000,
-            processor_ms=max(0.0, _processor_ms(facts.pid) - self._had_at_start),
-        )
+        self._count(waiting.parked, (time.monotonic() - begun) * 1000)
         return self._forked
 
     async def close(self) -> None:
@@ -149,6 +147,17 @@ class Zygote(Generic[R]):
             await forked.ended()
         if self.is_alive:
             await self._supervisor.discard(self._waiting)
+
+    def _count(self, parked: ParkedEvent | None, took_ms: float) -> None:
+        """One more fork."""
+        facts = self._facts
+        had_ms = facts.processor_ms
+        if took_ms > SLOW_FORK_MS:
+            had_ms = max(0.0, _processor_ms(facts.pid) - self._had_at_start)
+        memory_kb = (parked and parked.memory_kb) or facts.memory_kb
+        self._facts = replace(
+            facts, forks=facts.forks + 1, memory_kb=memory_kb, last_fork_ms=took_ms, processor_ms=had_ms
+        )
 
     def _request(self, spec: ParkSpec) -> RunRequest:
         call = CallSpec(

@@ -4,3 +4,15 @@ This package is the orchestrator: it decides what may run, and how. It stands on
 `lilux` knows nothing of this package. The system space, the items that ship with rye-mcp, is the directory
 `.ai` beside this file.
 """
+
+from functools import cache
+
+__all__ = ["package_version"]
+
+
+@cache
+def package_version() -> str:
+    """The version of this package; reading it takes longer than some calls do."""
+    from importlib.metadata import version
+
+    return version("rye-mcp")

@@ -7,7 +7,9 @@ and more bytes than the limit are `too_large`. A missing file is a FileNotFoundE
 from __future__ import annotations
 
 import errno
+import os
 import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ __all__ = [
     "OTHERS_WRITE",
     "Tree",
     "make_user_space",
+    "read_private",
     "refusal",
     "require_not_exchanged",
     "translated",
@@ -111,6 +114,23 @@ def require_not_exchanged(root: Path) -> None:
         what = f"expected that no other user can exchange {printable(root)}, found that {problem}"
         hint = f"namei -l {shlex.quote(str(root))}"
         raise RyeError("unsafe_permissions", what, where=root, hint=hint)
+
+
+def read_private(file: Path, kind: str, *, limit: int) -> str:
+    """The text of a file of this user or root that no other user may read or change, links to it followed."""
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
+            found = os.fstat(opened.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise RyeError("unsafe_path", f"expected a file with {kind}, found none", where=file)
+            if found.st_mode & OTHERS or found.st_uid not in (os.geteuid(), 0):
+                mode = f"{oct(stat.S_IMODE(found.st_mode))} of user {found.st_uid}"
+                what = f"expected {kind} that only this user may read, found {mode}: {printable(file)}"
+                hint = f"chmod go-rwx {shlex.quote(str(file))}"
+                raise RyeError("unsafe_permissions", what, where=file, hint=hint)
+            return opened.read(limit).decode("ascii", "replace").strip()
+    except OSError as exc:
+        raise RyeError("read_failed", f"the system said: {exc.strerror}", where=file) from exc
 
 
 def wrong_kind(expected: str, mode: int, path: Path) -> RyeError:

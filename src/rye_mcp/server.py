@@ -11,6 +11,7 @@ import sys
 from functools import partial
 from importlib.metadata import version
 
+from rye_mcp.mcp_server.greeting import Greeting
 from rye_mcp.mcp_server.logs import log_crashes, log_to_standard_error
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer
@@ -22,7 +23,7 @@ log_to_standard_error()  # before anybody else decides where logs go
 mcp = RyeServer(Projects().open, version=version("rye-mcp"))
 
 
-def main() -> int:
+def main(greeting: Greeting | None = None) -> int:
     """Serve one client over standard input and output until it goes away, or many over HTTP."""
     import anyio
 
@@ -48,5 +49,5 @@ def main() -> int:
                 return serve_http(make, projects, options.http)
         server = make()
     with exporting(os.environ, version("rye-mcp")):
-        anyio.run(server.run_stdio_async)
+        anyio.run(server.run_stdio_async, greeting)
     return 0

@@ -1,4 +1,4 @@
-"""The start of the `rye-mcp` command: it loads the server without collecting garbage meanwhile.
+"""The start of the `rye-mcp` command: it greets the client, and loads the server without collecting garbage.
 
 What is loaded stays to the end. To look through it again and again takes a part of the start; later it would
 delay a waiting client by a twentieth of a second each time.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rye_mcp.mcp_server.greeting import Greeting
 
 __all__ = ["main", "share_memory"]
 
@@ -21,15 +24,25 @@ _M_ARENA_MAX: Final = -8  # of malloc.h
 
 def main() -> int:
     """Load the server, and serve."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    share_memory()
     gc.disable()
     try:
+        greeting = _greeting()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        share_memory()
         from rye_mcp.server import main as serve
     finally:
         gc.enable()
     gc.freeze()
-    return serve()
+    return serve(greeting)
+
+
+def _greeting() -> Greeting | None:
+    """What a client was answered that waits already; None for a server with options."""
+    if sys.argv[1:]:
+        return None
+    from rye_mcp.mcp_server.greeting import greet
+
+    return greet()
 
 
 def share_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,36 @@ async def test_a_file_that_was_changed_between_placing_and_running(pair: Pair) -
     )
     assert files != bundle.files
     assert (await code_of(pair, replace(bundle, files=files).to_bytes())).code == "content_changed"
+
+
+REMEMBERS = """\
+import sys
+from lilux import _footprints
+_footprints.SETTLED_NS = -10**12  # what has just changed is remembered, too
+from rye_mcp.cli import main
+sys.argv = ["rye", "worker"]
+main()
+"""
+
+
+async def test_what_a_worker_remembers_of_a_call_lets_no_other_one_run(pair: Pair) -> None:
+    pair.accept()
+    pair.trust()
+    data = await pair.bundle("demo/count")
+    bundle = Bundle.from_bytes(data)
+    files = tuple(
+        replace(each, content=each.content.replace(b"echo run", b"echo RUN")) for each in bundle.files
+    )
+    async with pair.linked(command=[sys.executable, "-P", "-c", REMEMBERS]) as link:
+        for _ in range(2):
+            assert (await pair.call(link, data)).outcome.success
+        with pytest.raises(RyeError) as changed:
+            await pair.call(link, replace(bundle, files=files).to_bytes())
+        assert (await pair.call(link, data)).outcome.success
+        revoke(pair.node.world.user_space, pair.server.world.key().public.key_id, "lost")
+        with pytest.raises(RyeError) as revoked:
+            await pair.call(link, data)
+    assert (changed.value.code, revoked.value.code, pair.counted) == ("content_changed", "revoked_key", 3)
 
 
 async def test_a_worker_whose_key_the_engine_does_not_name_is_sent_nothing(pair: Pair) -> None:

@@ -98,8 +98,11 @@ def do(planting: Planting, *command: str) -> None:
     subprocess.run(command, cwd=planting.project, check=True, env=environment, capture_output=True)
 
 
-async def test_what_other_programs_trust_is_moved_to_the_trash(planting: Planting) -> None:
-    names = [name for name in GUARDED if name != ".ai"]
+@pytest.mark.parametrize("half", [GUARDED[::2], GUARDED[1::2]], ids=["one half", "the other half"])
+async def test_what_other_programs_trust_is_moved_to_the_trash(
+    planting: Planting, half: tuple[str, ...]
+) -> None:
+    names = [name for name in half if name != ".ai"]
     result = await planting.run("; ".join(f"mkdir {name}; echo evil >{name}/config" for name in names))
     assert result.success, result.error
     assert not is_there(planting, *names)
@@ -327,3 +330,30 @@ async def test_temporary_files_that_stay_hide_no_project_below_them(tmp_path: Pa
     result = await planting.run("true")
     assert not result.success
     assert list(elsewhere.iterdir()) == []
+
+
+BARE = """mkdir -p {0}/objects {0}/refs; echo 'ref: refs/heads/x' >{0}/HEAD
+printf '[core]\\nbare = false\\nworktree = .\\nfsmonitor = "touch evil; false"\\n' >{0}/config"""
+"""A directory of git in which git starts a program, under another name than `.git`."""
+
+
+@pytest.mark.parametrize("place", [".", "src"])
+async def test_a_directory_of_git_without_its_name_is_none_after_the_run(
+    planting: Planting, place: str
+) -> None:
+    (planting.project / "src").mkdir()
+    result = await planting.run(BARE.format(place))
+    assert result.success, result.error
+    assert list(planting.trashed) == ["HEAD"]
+    assert len(planted(result)) == 1
+    do(planting, "sh", "-c", f"cd {place}; git status || true")
+    assert not is_there(planting, "evil", "src/evil")
+
+
+async def test_a_directory_of_git_that_was_there_stays_as_it_is(planting: Planting) -> None:
+    do(planting, "git", "init", "--bare", "kept")
+    config = planting.project / "kept/config"
+    before = config.read_bytes()
+    result = await planting.run("! { echo x >>kept/config; }; ! { echo x >kept/hooks/post-update; }")
+    assert result.success, result.error
+    assert (config.read_bytes(), planted(result)) == (before, [])

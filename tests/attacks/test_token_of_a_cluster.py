@@ -7,11 +7,16 @@ answers with a pickle is tried by tests/ray/test_pickles.py.
 from __future__ import annotations
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rye_mcp.errors import RyeError
+from rye_mcp.metadata import Cluster
+from rye_mcp.nodes.cluster import sidecar_program
 from rye_mcp.nodes.sidecar import PIECE_BYTES, Slot, bytes_of, end_of
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +38,23 @@ async def test_a_worker_gets_no_variable_of_ray(monkeypatch: pytest.MonkeyPatch)
     await slot.end()
     assert b"COUNTED=yes\n" in said
     assert b"RAY_" not in said
+
+
+async def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0" * 64)
+    cluster = Cluster(address="127.0.0.1:6379", token_file=str(token))
+    for mode in (0o640, 0o604, 0o620):
+        token.chmod(mode)
+        with pytest.raises(RyeError) as caught:
+            sidecar_program(sys.executable, cluster, {})
+        assert (caught.value.code, caught.value.hint) == ("unsafe_permissions", f"chmod go-rwx {token}")
+    token.chmod(0o600)
+    sidecar_program(sys.executable, cluster, {})
+    token.unlink()
+    os.mkfifo(token, 0o600)
+    with pytest.raises(RyeError, match="expected a file with the token of a cluster"):
+        sidecar_program(sys.executable, cluster, {})
 
 
 async def test_a_worker_that_does_not_start_says_why_and_one_that_had_a_call_says_nothing() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.elsewhere import Place
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
 from rye_mcp.runs.log import RunLog
@@ -148,6 +149,29 @@ async def test_a_call_that_is_lost_is_made_again_only_where_the_tool_says_that_i
     assert [each.code for each in result.notices] == ["retried"]
 
 
+async def test_a_dry_run_says_where_a_tool_would_run_and_starts_nothing(site: Site) -> None:
+    text = "executor_id: rye/core/primitives/subprocess\nworkspace: none\nconfig: {command: /no/such}\n"
+    site.pair.server.sign("demo/odd.yaml", text)
+    async with site.executor() as executor:
+        here = await executor.outlook("demo/odd")
+        assert (here.place, here.obstacle and here.obstacle.code) == (None, "spawn_failed")
+        site.engine()
+        for found in (await executor.dry_run("demo/odd"), await executor.outlook("demo/odd")):
+            assert found.as_dict()["runs_on"] == {"engine": "gpu1", "leads_to": "gpu1"}
+            assert found.facts()["runs on"] == "gpu1, which leads to gpu1"
+            assert (found.obstacle, found.enforceable) == (None, None)
+    assert not site.told.exists()
+
+
+async def test_a_dry_run_of_what_runs_elsewhere_or_not_at_all_says_that_nothing_fits(site: Site) -> None:
+    site.pair.server.sign("demo/count.sh", tool(COUNTER, "placement: {required: true}"))
+    async with site.executor() as executor:
+        for look in (executor.dry_run, executor.outlook):
+            with pytest.raises(RyeError) as caught:
+                await look("demo/count", {})
+            assert caught.value.code == "no_fitting_node"
+
+
 class _Overdue:
     """An engine that has a call for too long, and the time that it was told."""
 
@@ -157,7 +181,7 @@ class _Overdue:
         self.limits: list[float] = []
 
     async def fitting(self, _decided: Any) -> Any:
-        return self._reach
+        return Place("gpu1", "nowhere", self._reach)
 
     async def close(self) -> None:
         """It has nothing open."""

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rye_mcp.catalog import Catalog
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ID_SEGMENTS, ItemType, SpaceName
-from rye_mcp.mcp_server.rye_server import INSTRUCTIONS
+from rye_mcp.mcp_server.greeting import INSTRUCTIONS
 from rye_mcp.spaces import Spaces
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.search import SearchRequest, search

@@ -145,6 +145,11 @@ impl Keeper {
         Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer, mailbox, group })
     }
 
+    /// A run has passed a socket of its network on.
+    fn has_left_sockets(&self) -> bool {
+        self.namespaces.as_ref().is_some_and(Namespaces::have_sockets)
+    }
+
     /// What was begun at the door is ended there.
     fn fail(&self, error: SpawnError, door: Option<Entrance>) -> Result<(), Gone> {
         let unfit = door.is_some_and(|door| door.close().0.is_none());
@@ -153,7 +158,10 @@ impl Keeper {
     }
 
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
-        let door = entrance(order, &mut passed);
+        let mut door = match entrance(order, &mut passed) {
+            Ok(door) => door,
+            Err(error) => return self.fail(error, None),
+        };
         let handed_on = passed.split_off(passed.len().saturating_sub(order.descriptors.len()));
         let first = first_places(order, &passed);
         let mut further: Vec<(RawFd, RawFd)> =
@@ -173,7 +181,10 @@ impl Keeper {
             // A tool whose calls nobody answers is of no use; the supervisor ends it when this process has gone.
             observer.begin().map_err(|_| Gone)?;
         }
-        let broker = broker(mailbox, door.as_ref())?;
+        let broker = match &mut door {
+            Some(door) => begin_at(door, mailbox)?,
+            None => None,
+        };
         let outputs = passed.split_off(usize::from(order.stdin));
         drop((passed, handed_on));
         if let Some((ours, theirs)) = control {
@@ -203,8 +214,8 @@ impl Keeper {
         run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
         drop(group);
-        if self.zygote.take().is_some() {
-            // They were made for the zygote.
+        // They were made for the zygote, or somebody would meet the next run in them.
+        if self.zygote.take().is_some() || self.has_left_sockets() {
             self.namespaces = None;
         }
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
@@ -242,18 +253,21 @@ fn observation(order: &StartOrder) -> Result<Option<(Observer, Post)>, SpawnErro
     prepared.map_err(|errno| SpawnError::resources("observe", errno))
 }
 
-/// For a run in walls that may reach hosts. A tool whose calls nobody answers is of no use, as above.
-fn broker(mailbox: Option<Mailbox>, door: Option<&Entrance>) -> Result<Option<Broker>, Gone> {
-    let Some((mailbox, door)) = mailbox.zip(door) else { return Ok(None) };
-    let begun = door.begin_in_walls().and_then(|()| Broker::begin(mailbox));
-    begun.map(Some).map_err(|_| Gone)
+/// Only a run in walls has a broker. A tool whose calls nobody answers is of no use, as above.
+fn begin_at(door: &mut Entrance, mailbox: Option<Mailbox>) -> Result<Option<Broker>, Gone> {
+    let begun = match mailbox {
+        Some(mailbox) => door.begin_in_walls().and_then(|()| Broker::begin(mailbox)).map(Some),
+        None => door.begin_in_cell().map(|()| None),
+    };
+    begun.map_err(|_| Gone)
 }
 
 /// The way to the door, if the run has one.
-fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
-    let channel = if order.door { passed.pop() } else { None };
+fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Result<Option<Entrance>, SpawnError> {
+    let door = if order.door { passed.pop() } else { None };
     let opening = order.confinement.as_deref().and_then(Confinement::opening);
-    channel.zip(opening).map(|(channel, opening)| Entrance::new(channel, opening))
+    let entrance = door.zip(opening).map(|(door, opening)| Entrance::new(door, opening));
+    entrance.transpose().map_err(|errno| SpawnError::resources("door", errno))
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.

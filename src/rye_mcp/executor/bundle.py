@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from types import TracebackType
@@ -98,7 +98,7 @@ class Bundle:
             package,
             places,
             tuple(sources[place] for place in sorted(sources)),
-            pins.render(pinned.valid, package_version=package).to_bytes(),
+            pins.rendered(pinned.valid, package_version=package),
             parameters,
             permissions,
             replace(caller, client=None if caller.client is None else caller.client[:_MAX_TEXT]),
@@ -110,6 +110,11 @@ class Bundle:
     def item_id(self) -> str:
         """The id of the tool."""
         return parse_relative_path(self.chain[0][1])[1]
+
+    @property
+    def unchanging(self) -> Hashable:
+        """All of it that is the same in every call of the same files."""
+        return self.package, self.chain, self.files, self.lock, self.marker
 
     def to_bytes(self) -> bytes:
         """The bundle as bytes: the same ones for the same bundle."""

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from lilux._dataclasses import dataclass
 from lilux._footprints import Remembered
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
+from rye_mcp import package_version
 from rye_mcp.apart import off_loop
 from rye_mcp.configuration import code_policy, isolation_of
 from rye_mcp.errors import RyeError
@@ -154,7 +154,7 @@ class DecidedCall:
             self.parameters.values,
             self.permissions,
             self.caller,
-            package=version("rye-mcp"),
+            package=package_version(),
             timeout=self.timeout,
         )
 
@@ -303,18 +303,25 @@ class Decider:
         return _Judged(self._locks.pin(valid, root_lock), Comparison.of(verified, self.trust))
 
     def _judged_again(self, bundle: Bundle) -> _Judged:
-        """The same stages, of the files of a bundle, which is also what its own lockfile says."""
-        spaces = BundleSpaces(bundle, self.spaces)
-        verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
-        try:
+        """The same stages, of the files of a bundle, which is also what its own lockfile says.
+
+        It is remembered by the files of the bundle until one of this machine changes that a stage looked at.
+        """
+
+        def work() -> _Judged:
+            spaces = BundleSpaces(bundle, self.spaces)
+            verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
             builder = ChainBuilder(spaces, verifier.require_verified)
             judged = self._through(bundle.item_id, builder, verifier)
+            _require_pinned(judged.pinned.valid, bundle)
+            return judged
+
+        try:
+            return self._judged.value(bundle.unchanging, work)
         except RyeError as exc:
-            if bundle.package != version("rye-mcp"):
-                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
+            if bundle.package != package_version():
+                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {package_version()}"
             raise
-        _require_pinned(judged.pinned.valid, bundle)
-        return judged
 
 
 def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.elsewhere import Place
 from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.jobs import ProcessJob
 from rye_mcp.executor.job.starting import why_not_there
@@ -28,7 +29,8 @@ class DryRun:
     """A planned run, and everything that was found out about it.
 
     `needs` are the required parameters that the caller has not given: their templates stand in the command
-    as they are. `obstacle` is why the program could not be started, as far as that is known before.
+    as they are. `obstacle` is why the program could not be started, as far as that is known before. A call
+    that runs on an engine has a `place`; all else is as this machine would do it, and the node decides again.
     """
 
     item_id: str
@@ -43,9 +45,10 @@ class DryRun:
     obstacle: RyeError | None = None
     permissions: Permissions = UNCONFINED
     enforceable: Enforceable | None = None
+    place: Place | None = None
 
     @classmethod
-    def of(cls, call: PreparedCall) -> DryRun:
+    def of(cls, call: PreparedCall, place: Place | None = None) -> DryRun:
         """Describe a prepared call; its private copy is gone afterwards, its paths too."""
         valid = call.decision.valid
         shown = call.job.shown()
@@ -63,9 +66,10 @@ class DryRun:
             call.why_not_sealed,
             call.notices,
             call.decision.parameters.needs,
-            _obstacle(call, elements[0]),
+            _obstacle(call, elements[0], is_elsewhere=place is not None),
             call.decision.permissions,
-            call.enforceable,
+            call.enforceable if place is None else None,
+            place,
         )
 
     @property
@@ -77,7 +81,9 @@ class DryRun:
         """Return the facts for a person, a line each."""
         job = self.job
         seconds = job["timeout"]
+        place = self.place
         return {
+            **({} if place is None else {"runs on": f"{place.engine}, which leads to {place.leads_to}"}),
             "command": shlex.join(job["command"]),
             "directory": job["cwd"] or "-",
             "time": "no limit" if seconds is None else f"{seconds:g} s",
@@ -90,6 +96,7 @@ class DryRun:
 
     def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
         """Return it as data, with all detail: that is the purpose of a dry run."""
+        place = self.place
         return {
             "status": "validation_passed",
             "item_id": self.item_id,
@@ -104,12 +111,13 @@ class DryRun:
             **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
             "permissions": self.permissions.canonical(),
             **({} if self.enforceable is None else {"enforceable": self.enforceable.as_dict()}),
+            **({} if place is None else {"runs_on": {"engine": place.engine, "leads_to": place.leads_to}}),
             "notices": [notice.as_dict() for notice in self.notices],
         }
 
 
-def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
-    """Nobody has agreed to what it may do, or the program is not there.
+def _obstacle(call: PreparedCall, root: ChainElement, *, is_elsewhere: bool) -> RyeError | None:
+    """Nobody has agreed to what it may do, or the program is not there, where it would run on this machine.
 
     What a parameter will name cannot be looked for yet.
     """
@@ -117,7 +125,7 @@ def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
         call.decision.require_agreed(None)
     except RyeError as exc:
         return exc
-    if not isinstance(call.job, ProcessJob):
+    if is_elsewhere or not isinstance(call.job, ProcessJob):
         return None
     spec = call.job.process.whole()
     if call.decision.parameters.needs and "{" in spec.command:

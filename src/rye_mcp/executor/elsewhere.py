@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.configuration.builder import longest_run
@@ -22,7 +23,7 @@ from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.results import ExecutionResult, Node
 from rye_mcp.notices import Notice
 
-__all__ = ["Answer", "Engine", "Engines", "Placed", "Reach", "retried", "run_elsewhere"]
+__all__ = ["Answer", "Engine", "Engines", "Place", "Placed", "Reach", "retried", "run_elsewhere"]
 
 
 class Answer(Protocol):
@@ -66,11 +67,20 @@ What it is given hears, in words, where the call waits, and where it then is.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The engine that a call runs on: its name, where it leads in words, and how to reach it."""
+
+    engine: str
+    leads_to: str
+    reach: Reach
+
+
 class Engines(Protocol):
     """The engines of this user."""
 
-    async def fitting(self, decided: DecidedCall) -> Reach | None:
-        """How to reach the one that a call runs on; None where it runs here.
+    async def fitting(self, decided: DecidedCall) -> Place | None:
+        """The one that a call runs on, which is not asked yet; None where it runs here.
 
         RyeError `no_fitting_node` for a tool that runs elsewhere or not at all.
         """
@@ -82,10 +92,10 @@ class Engines(Protocol):
 class Placed(Exception):  # noqa: N818 - nothing is wrong
     """Says that a call that was decided does not run here."""
 
-    def __init__(self, decided: DecidedCall, reach: Reach) -> None:
+    def __init__(self, decided: DecidedCall, place: Place) -> None:
         super().__init__(decided.chain.root.item_id)
         self.decided = decided
-        self.reach = reach
+        self.place = place
 
 
 def retried(lost: ExecutionResult) -> Notice:
@@ -97,7 +107,7 @@ async def run_elsewhere(
     placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
-    async with placed.reach(watch.on_placing or _silent) as engine:
+    async with placed.place.reach(watch.on_placing or _silent) as engine:
         return await _run(placed.decided, engine, logged, watch, noticed)
 
 

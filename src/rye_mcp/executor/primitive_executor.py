@@ -28,7 +28,7 @@ from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
 from rye_mcp.executor.dry_run import DryRun
-from rye_mcp.executor.elsewhere import Engines, Placed, retried, run_elsewhere
+from rye_mcp.executor.elsewhere import Engines, Place, Placed, retried, run_elsewhere
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
@@ -290,14 +290,18 @@ class PrimitiveExecutor:
     async def _here(self, decide: Decide) -> DecidedCall:
         """The same call, if it runs on this machine; `Placed` otherwise."""
         decided = await decide()
+        place = await self._place(decided)
+        if place is not None:
+            raise Placed(decided, place)
+        return decided
+
+    async def _place(self, decided: DecidedCall) -> Place | None:
+        """Where a call runs; None where that is this machine. RyeError `no_fitting_node` if nowhere."""
         if decided.chain.root.metadata.workspace is None or self._open_engines is None:
-            return decided
+            return None
         if self._engines is None:
             self._engines = self._open_engines()
-        reach = await self._engines.fitting(decided)
-        if reach is not None:
-            raise Placed(decided, reach)
-        return decided
+        return await self._engines.fitting(decided)
 
     async def _elsewhere(
         self, placed: Placed, caller: Caller, watch: Watch, agreed: str | None
@@ -393,7 +397,7 @@ class PrimitiveExecutor:
             self._decider.decide, item_id, parameters, Caller(), timeout=timeout, use_lockfile=use_lockfile
         )
         async with self._prepared(decide) as call:
-            found = DryRun.of(call)
+            found = DryRun.of(call, await self._place(call.decision))
         if found.obstacle is not None:
             raise found.obstacle
         return found
@@ -407,7 +411,7 @@ class PrimitiveExecutor:
         sketched = parameters is None
         decide = partial(self._decider.decide, item_id, parameters, Caller(), sketched=sketched)
         async with self._prepared(decide) as call:
-            return DryRun.of(call)
+            return DryRun.of(call, await self._place(call.decision))
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
         """Return the preview that somebody can agree to; RyeError for every refusal up to there."""

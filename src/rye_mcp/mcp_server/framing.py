@@ -29,6 +29,8 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 
+from rye_mcp.mcp_server.greeting import Greeting
+
 if TYPE_CHECKING:
     from rye_mcp.mcp_server.stdio import Lines, Wire
 
@@ -201,11 +203,12 @@ class Outgoing:
     once: a sender that is cancelled leaves no half of a line behind.
     """
 
-    def __init__(self, wire: Wire, running: Running) -> None:
+    def __init__(self, wire: Wire, running: Running, greeting: Greeting | None = None) -> None:
         self.over = anyio.Event()
         self.is_broken = False
         self._wire = wire
         self._running = running
+        self._greeting = greeting or Greeting()
         self._turn = anyio.Lock(fast_acquire=True)
         self._rest = memoryview(b"")
         self._begun, self._finished = anyio.Event(), anyio.Event()
@@ -221,6 +224,8 @@ class Outgoing:
                 raise anyio.ClosedResourceError
             if isinstance(message, JSONRPCResponse | JSONRPCError) and not isinstance(message, _RefusalError):
                 self._running.end(message.id)
+                if self._greeting.is_repeated_by(text):
+                    return
             try:
                 self._rest = self._wire.take(memoryview(one_line(f"{text}\n".encode("utf-8", "replace"))))
             except _NOBODY:
@@ -269,10 +274,12 @@ class Outgoing:
 
 
 @asynccontextmanager
-async def framed(lines: Lines, wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+async def framed(
+    lines: Lines, wire: Wire, greeting: Greeting | None = None
+) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """The messages that come in, and a place for those that go out, until the block ends."""
     running = Running()
-    outgoing = Outgoing(wire, running)
+    outgoing = Outgoing(wire, running, greeting)
     incoming = Incoming(lines, running, outgoing)
 
     async def give_up() -> None:

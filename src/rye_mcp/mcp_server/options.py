@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
 import sys
 from collections.abc import MutableMapping, Sequence
 from dataclasses import field, replace
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
+from rye_mcp.files import read_private
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ __all__ = [
     "find_state_keys",
     "parse_address",
     "read_options",
-    "read_private",
 ]
 
 DEFAULT_PORT: Final = 8000
@@ -244,7 +242,9 @@ class Token:
         """The token that was given, or a new one; RyeError for an invalid one."""
         given = environment.pop(TOKEN_VARIABLE, None)
         if file is not None:
-            return cls(_checked_token(read_private(file, "a token"), str(file)), is_new=False)
+            return cls(
+                _checked_token(read_private(file, "a token", limit=_MAX_BYTES), str(file)), is_new=False
+            )
         if given is not None:
             return cls(_checked_token(given.strip(), TOKEN_VARIABLE), is_new=False)
         return cls(secrets.token_urlsafe(32), is_new=True)
@@ -255,6 +255,10 @@ class Token:
         # Digests have one length, so that comparing tells nothing of the length of the token either.
         same = hmac.compare_digest(_digest(given.strip()), _digest(self.text.encode()))
         return same and scheme.lower() == b"bearer"
+
+
+def _read(file: Path, kind: str) -> str:
+    return read_private(file, kind, limit=_MAX_BYTES)
 
 
 def _digest(data: bytes) -> bytes:
@@ -270,22 +274,6 @@ def _checked_token(text: str, where: str) -> str:
     raise RyeError("cannot_listen", what, where=where, hint=hint)
 
 
-def read_private(file: Path, kind: str) -> str:
-    """The text of a file that only its owner may read; RyeError for every other."""
-    try:
-        with file.open("rb") as opened:
-            found = os.fstat(opened.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise RyeError("unsafe_path", f"expected a file with {kind}, found none", where=file)
-            if found.st_mode & _OTHERS:
-                mode = oct(stat.S_IMODE(found.st_mode))
-                what = f"expected {kind} that only its owner may read, found {mode}"
-                raise RyeError("unsafe_permissions", what, where=file)
-            return opened.read(_MAX_BYTES).decode("ascii", "replace").strip()
-    except OSError as exc:
-        raise RyeError("read_failed", f"the system said: {exc.strerror}", where=file) from exc
-
-
 STATE_KEY_VARIABLE: Final = "RYE_HTTP_STATE_KEY"
 """The environment variable that gives the keys."""
 
@@ -296,7 +284,7 @@ def find_state_keys(file: Path | None, environment: MutableMapping[str, str]) ->
     """The keys that were given; none is as well. RyeError for what cannot be one."""
     given = environment.pop(STATE_KEY_VARIABLE, None)
     if file is not None:
-        return _checked_keys(read_private(file, "a key"), str(file))
+        return _checked_keys(read_private(file, "a key", limit=_MAX_BYTES), str(file))
     return () if given is None else _checked_keys(given, STATE_KEY_VARIABLE)
 
 

@@ -51,6 +51,7 @@ from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_server.exposed_items import ExposedTools
 from rye_mcp.mcp_server.file_changes import FileChanges
+from rye_mcp.mcp_server.greeting import INSTRUCTIONS, NAME, TITLE, Greeting
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
 from rye_mcp.mcp_server.projects import OpenProjects
 from rye_mcp.mcp_server.requests import (
@@ -79,12 +80,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RyeServer"]
 
-INSTRUCTIONS = (
-    "Tools, directives, knowledge and skills of this project, each signed. load shows one, execute runs it, "
-    "sign makes what you wrote runnable. Every refusal has a code and a hint: follow the hint. To write a "
-    "tool, execute the directive rye/core/create_tool; how things work is knowledge below rye/core."
-)
-
 _LISTED: Final = CacheHint(ttl_ms=60_000, scope="private")
 _FIXED: Final = CacheHint(ttl_ms=3_600_000, scope="public")
 _CALLS: Final = "rye_mcp.mcp_server.calls"
@@ -105,8 +100,8 @@ class RyeServer(MCPServer[None]):
     ) -> None:
         bus = InMemorySubscriptionBus()
         super().__init__(
-            "rye-mcp",
-            title="Rye",
+            NAME,
+            title=TITLE,
             instructions=INSTRUCTIONS,
             version=version,
             lifespan=self._living,
@@ -147,12 +142,13 @@ class RyeServer(MCPServer[None]):
             server.add_request_handler(f"{name}/list", PaginatedRequestParams, listing)
         SubscriptionHandlers(self._apps, self._listings).serve(server)
 
-    async def run_stdio_async(self) -> None:
+    async def run_stdio_async(self, greeting: Greeting | None = None) -> None:
         """Serve one client over standard input and output, which nothing else uses meanwhile."""
         from rye_mcp.mcp_server.framing import framed
         from rye_mcp.mcp_server.stdio import claimed, parent_gone
 
-        with claimed() as (lines, wire):
+        greeting = greeting or Greeting()
+        with claimed(greeting.taken) as (lines, wire):
             async with anyio.create_task_group() as group:
 
                 async def end_with_parent() -> None:
@@ -160,7 +156,7 @@ class RyeServer(MCPServer[None]):
                     group.cancel_scope.cancel()
 
                 group.start_soon(end_with_parent)
-                async with framed(lines, wire) as (incoming, outgoing):
+                async with framed(lines, wire, greeting) as (incoming, outgoing):
                     options = self._lowlevel_server.create_initialization_options()
                     await self._lowlevel_server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()

@@ -45,12 +45,12 @@ _ABOVE_STANDARD: Final = 3
 
 
 class Lines:
-    """The lines that come in by a descriptor, as text."""
+    """The lines that come in by a descriptor, as text, after those that were taken from it before."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, taken: bytes = b"") -> None:
         self._descriptor = descriptor
         self._can_be_watched = _can_be_watched(descriptor)
-        self._pending = bytearray()
+        self._pending = bytearray(taken)
         self._looked_at = 0
         self._is_too_long = False
         self._is_at_end = False
@@ -122,8 +122,8 @@ class Wire:
 
 
 @contextmanager
-def claimed() -> Iterator[tuple[Lines, Wire]]:
-    """Standard input and output, until the block ends."""
+def claimed(taken: bytes = b"") -> Iterator[tuple[Lines, Wire]]:
+    """Standard input, from which so much was taken before, and standard output, until the block ends."""
     incoming, outgoing = _moved(0), _moved(1)
     diversions = (_opened_null(os.O_RDONLY), _standard_error())
     for descriptor, diversion in enumerate(diversions):
@@ -134,7 +134,7 @@ def claimed() -> Iterator[tuple[Lines, Wire]]:
         printed_to.flush()  # what was printed before goes where everything that is printed goes
     sys.stdout = sys.stderr
     try:
-        yield Lines(incoming), Wire(outgoing)
+        yield Lines(incoming, taken), Wire(outgoing)
     finally:
         sys.stdout = printed_to
         for descriptor, saved in enumerate((incoming, outgoing)):

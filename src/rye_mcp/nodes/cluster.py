@@ -22,6 +22,7 @@ from lilux._dataclasses import dataclass
 from lilux._frames import PAYLOAD_LIMIT, FrameDecoder, Header, decode_header, encode_frame
 from lilux.primitives.errors import SupervisorError
 from rye_mcp.errors import RyeError
+from rye_mcp.files import read_private
 from rye_mcp.metadata import Cluster, Placement, Resources
 from rye_mcp.nodes.lines import Hear, Line, Program, Sink
 from rye_mcp.nodes.link import IDLE_S, Link
@@ -73,10 +74,14 @@ class Shape:
 
 
 def sidecar_program(python: str, cluster: Cluster, variables: Mapping[str, str]) -> Program:
-    """The program that speaks to a cluster, with no variable of Ray but those of the engine."""
+    """The program that speaks to a cluster, with no variable of Ray but those of the engine.
+
+    RyeError `unsafe_permissions` for a token that others can read: they could start programs on all nodes.
+    """
     own = {name: value for name, value in variables.items() if not name.startswith("RAY_")}
     own |= {"RAY_USAGE_STATS_ENABLED": "0"}
     if cluster.token_file is not None:
+        read_private(Path(cluster.token_file), "the token of a cluster", limit=1)
         own |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": cluster.token_file}
     return Program((cluster.python or python, "-I", "-B", str(_SIDECAR)), own)
 

@@ -20,15 +20,16 @@ import anyio
 
 from lilux import _loops
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered
 from rye_mcp.apart import beside, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.executor.decider import DecidedCall
-from rye_mcp.executor.elsewhere import Reach
+from rye_mcp.executor.elsewhere import Place
 from rye_mcp.executor.environment.variables import usable_variables
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
-from rye_mcp.items import SpaceName
+from rye_mcp.items import ItemFile, SpaceName
 from rye_mcp.metadata import Engine, ItemMetadata, Placement, Resources, parse_metadata
 from rye_mcp.nodes.cluster import RayCluster, Shape, sidecar_program
 from rye_mcp.nodes.lines import Program
@@ -49,6 +50,13 @@ DIRECTORY: Final = "engines"
 CLOSE_LIMIT_S: Final = 10.0
 MAX_ENGINES: Final = 100
 
+_SSH: Final = (
+    *("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
+    *("-a", "-x", "-oClearAllForwardings=yes", "-oTunnel=no"),
+    *("-oGSSAPIDelegateCredentials=no", "-oPermitLocalCommand=no"),
+)
+"""A node gets no agent, no display, no port and no ticket of this user, whatever their configuration says."""
+
 _OF_THIS_USER: Final = frozenset({"RYE_PROJECT", "RYE_PROJECT_PATH", "RYE_KEY_PASSPHRASE"})
 """Variables that a worker of this machine does not get."""
 
@@ -60,6 +68,13 @@ class EngineItem:
     name: str
     item: VerifiedItem
     engine: Engine
+
+    @property
+    def leads_to(self) -> str:
+        """Where its workers are, in words."""
+        if self.engine.cluster is not None:
+            return f"the Ray cluster {self.engine.cluster.address}"
+        return "this machine" if self.engine.host is None else self.engine.host
 
     def fits(self, metadata: ItemMetadata, item_id: str) -> str | None:
         """Why a tool does not run there; None if it does."""
@@ -77,7 +92,14 @@ class EngineItem:
 
 def find_engine(name: str, spaces: Spaces, trust: Trust) -> EngineItem:
     """The engine of this name; RyeError for one that is not there, not authentic, or none."""
-    found = spaces.find_executor(f"{DIRECTORY}/{name}", seen_from=SpaceName.USER).item
+    return _engine(name, _file_of(name, spaces), trust)
+
+
+def _file_of(name: str, spaces: Spaces) -> ItemFile:
+    return spaces.find_executor(f"{DIRECTORY}/{name}", seen_from=SpaceName.USER).item
+
+
+def _engine(name: str, found: ItemFile, trust: Trust) -> EngineItem:
     verified = verify_item(found, trust, role=MetadataRole.of(found))
     metadata = parse_metadata(found)
     if not metadata.is_engine or found.space.name is not SpaceName.USER:
@@ -102,8 +124,7 @@ def worker_command(engine: Engine, rye: str) -> tuple[str, ...]:
         return (rye, "worker")
     if engine.via == "ray":
         return (engine.program, "worker")
-    options = ("-T", "-oBatchMode=yes", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
-    return ("ssh", *options, "--", str(engine.host), engine.program, "worker")
+    return ("ssh", *_SSH, "--", str(engine.host), engine.program, "worker")
 
 
 def _why_not(decided: DecidedCall) -> str | None:
@@ -171,17 +192,19 @@ class NodeEngines:
         self._environment = environment
         self._rye = rye
         self._sites: dict[tuple[Hashable, str, Engine], Site] = {}
+        self._files: Remembered[ItemFile] = Remembered()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def fitting(self, decided: DecidedCall) -> Reach | None:
-        """How to reach the engine that a call runs on; None for one that runs here.
+    async def fitting(self, decided: DecidedCall) -> Place | None:
+        """The engine that a call runs on, which is not asked yet; None for one that runs here.
 
         RyeError `no_fitting_node` for a tool that runs elsewhere or not at all.
         """
         found = await off_loop(partial(self._fitting, decided))
         if found is None:
             return None
-        return partial(self.reach, found, decided.chain.root.metadata)
+        reach = partial(self.reach, found, decided.chain.root.metadata)
+        return Place(found.name, found.leads_to, reach)
 
     @asynccontextmanager
     async def reach(
@@ -212,7 +235,8 @@ class NodeEngines:
     def engines(self) -> Iterator[EngineItem]:
         """Every engine; RyeError for the first one that is not as it was signed."""
         for name in names_of(self._spaces.user.root):
-            yield find_engine(name, self._spaces, self._trust)
+            file = self._files.value(name, partial(_file_of, name, self._spaces))
+            yield _engine(name, file, self._trust)
 
     def _fitting(self, decided: DecidedCall) -> EngineItem | None:
         root = decided.chain.root

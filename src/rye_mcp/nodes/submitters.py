@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from lilux._footprints import Remembered
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS, Tree
 from rye_mcp.trust.scope import SignerKind
@@ -31,10 +32,13 @@ class Submitters:
         self._root = state / ACCEPTED
         self._tree = Tree(state, forbidden=OTHERS)
         self._revoked = revoked
-        self._parsed: dict[str, TrustDocument] = {}
+        self._known: Remembered[tuple[TrustDocument, ...]] = Remembered()
 
     def all(self) -> tuple[TrustDocument, ...]:
         """Every document, revoked ones too; RyeError for one that cannot be read as one."""
+        return self._known.value(ACCEPTED, self._read)  # every call asks for them
+
+    def _read(self) -> tuple[TrustDocument, ...]:
         try:
             with self._tree.opened(ACCEPTED) as directory:
                 names = sorted(os.listdir(directory))[:_MAX_DOCUMENTS]  # noqa: PTH208 - a descriptor
@@ -70,12 +74,8 @@ class Submitters:
     def _document(self, name: str) -> TrustDocument:
         place = self._root / name
         data = self._tree.read(f"{ACCEPTED}/{name}", limit=MAX_DOCUMENT_BYTES)
-        known = self._parsed.get(name)
-        if known is not None and known.data == data:
-            return known  # every call asks for it, and to parse one takes longer than to read it
         document = TrustDocument.parse(data or b"", place)
         if document.kind is not SignerKind.RUNNER:
             what = f"expected the key of a runner in {place}, found that of {document.kind}"
             raise RyeError("malformed_trust", what, where=place)
-        self._parsed[name] = document
         return document

@@ -6,11 +6,12 @@ A chain goes through the same stages as in a run, so a verb and a run never disa
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from lilux._dataclasses import dataclass
+from rye_mcp import package_version
 from rye_mcp.configuration import asks_for_locks
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
@@ -76,7 +77,7 @@ class Chains:
         return LockfileResolver(
             self._context.spaces,
             self._context.trust,
-            package_version=_package_version(),
+            package_version=package_version(),
             locked=self._context.locked,
         )
 
@@ -131,7 +132,7 @@ class Chains:
 
     def lock_skill(self, item: VerifiedItem) -> Path:
         """Lock a skill of the project as it is."""
-        return SkillLocks(self._context.spaces).write(item, package_version=_package_version())
+        return SkillLocks(self._context.spaces).write(item, package_version=package_version())
 
     def refresh_others(self, item: VerifiedItem) -> list[Notice]:
         """Let the lockfiles follow of the tools that rest on what a person signed just now."""
@@ -204,13 +205,6 @@ class Chains:
             return (self._context.keys.show(SignerKind.AGENT).key_id,)
         except RyeError:
             return ()
-
-
-@cache
-def _package_version() -> str:
-    from importlib.metadata import version
-
-    return version("rye-mcp")
 
 
 @dataclass(frozen=True, slots=True)

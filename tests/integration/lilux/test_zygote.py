@@ -157,6 +157,34 @@ async def test_what_is_preloaded_and_known_is_there(primitive: SubprocessPrimiti
     assert (await run(zygote, None, source, tmp_path)).stdout == f"True {script} {script}\n"
 
 
+LAST = """
+import gc, sys
+class Last:
+    def __del__(self, print=print):
+        print("gone", flush=True)
+last = Last()
+last.itself = last
+"""
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "",
+        "gc.collect(); gc.collect()  # it has grown old",
+        "sys.modules.popitem()  # the last one of the zygote",
+        "sys.modules = {}",
+    ],
+)
+async def test_what_is_left_at_the_end_is_collected(
+    primitive: SubprocessPrimitive, tmp_path: Path, then: str
+) -> None:
+    """In the script, and in a module that it has imported."""
+    zygote = await primitive.zygote(spec_of("none", tmp_path))
+    (tmp_path / "imported.py").write_text(LAST)
+    assert (await run(zygote, None, f"import imported\n{LAST}{then}\n", tmp_path)).stdout == "gone\ngone\n"
+
+
 @pytest.mark.parametrize(
     ("preload", "said"),
     [

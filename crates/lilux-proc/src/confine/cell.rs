@@ -32,6 +32,9 @@ use crate::wire::Role;
 
 /// Where the root is built: a directory that every system has, and that the cell needs at another place.
 pub const STAGE: &CStr = c"/proc";
+/// Where it is when it is built: on top of the machine's root, for a process that has that one as its root still.
+pub const BUILT: &CStr = c"/..";
+const OWN_PROC: &CStr = c"/../proc";
 
 /// What a run does not share with the machine, beside its network.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +66,6 @@ pub struct Cell<'a> {
     pub proc: Proc,
     /// Options of the file system that the root is.
     pub options: CString,
-    /// Without Landlock the old root has to be taken out of reach.
-    pub pivot: bool,
     /// What leads to the hosts that the run may reach.
     pub door: Option<&'a Entrance>,
     /// The end that init waits at.
@@ -85,7 +86,7 @@ impl Cell<'_> {
         self.stop_at.reached(Moment::Namespaces);
         // Never in the machine's own network, whatever guard is off.
         let door = self.door.filter(|_| self.own_network);
-        door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
+        door.map_or(Ok(()), |door| door.make(&self.namespaces.routed)).map_err(Refused::at("door"))?;
         mounts::make_private().map_err(Refused::at("propagation"))?;
         // Not later: the root is built where they are looked for.
         self.ways_in.as_ref().map_or(Ok(()), WaysIn::open).map_err(Refused::at("ways in"))?;
@@ -112,6 +113,8 @@ impl Cell<'_> {
             let allowed = ruleset.allow(root.as_raw_fd(), true, Access::Everything);
             allowed.map_err(Refused::at("landlock"))?;
         }
+        // Not below it: a process of another cell that is handed a directory of this one climbs to the top of what it is in.
+        mounts::cover_root(STAGE).map_err(Refused::at("root"))?;
         self.stop_at.reached(Moment::Places);
         Ok(())
     }
@@ -135,18 +138,14 @@ impl Cell<'_> {
     /// In the tool, which is the first that sees its own processes: the rest of its world.
     pub fn enter(&self) -> Result<(), Refused> {
         if self.proc == Proc::Private {
-            mounts::own_proc(c"/proc/proc").map_err(Refused::at("proc"))?;
+            mounts::own_proc(OWN_PROC).map_err(Refused::at("proc"))?;
         }
         self.stop_at.reached(Moment::Tool);
         if !self.new.root {
             return Ok(());
         }
-        if self.pivot {
-            mounts::pivot(STAGE).map_err(Refused::at("root"))?;
-        } else {
-            rustix::process::chroot(STAGE).map_err(Refused::at("root"))?;
-            rustix::process::chdir(c"/").map_err(Refused::at("root"))?;
-        }
+        rustix::process::chroot(BUILT).map_err(Refused::at("root"))?;
+        rustix::process::chdir(c"/").map_err(Refused::at("root"))?;
         own_null().map_err(Refused::at("standard input"))
     }
 
@@ -155,7 +154,13 @@ impl Cell<'_> {
         self.stop_at.reached(Moment::ProcessOne);
         let Some(ways_in) = &self.ways_in else { return Ok(()) };
         ways_in.wait_for_init().map_err(Refused::at("process 1"))?;
-        mounts::pivot(STAGE).map_err(Refused::at("root"))?;
+        // Below the root of a chroot of ours there would be another one.
+        let built = root_at(BUILT).map_err(Refused::at("root"))?;
+        ways_in.enter_mounts().and_then(|()| root_at(c"/")).map_err(Refused::at("root")).and_then(
+            |found| {
+                if found == built { Ok(()) } else { Err(Refused::at("root")(Errno::XDEV)) }
+            },
+        )?;
         ways_in.open_last().map_err(Refused::at("ways in"))
     }
 
@@ -163,9 +168,9 @@ impl Cell<'_> {
     pub fn prepare_guard(&self) -> Result<(), Errno> {
         let Some(ways_in) = &self.ways_in else { return Ok(()) };
         if self.proc == Proc::Private {
-            mounts::own_proc(c"/proc/proc")?;
+            mounts::own_proc(OWN_PROC)?;
         }
-        rustix::process::chroot(STAGE)?;
+        rustix::process::chroot(BUILT)?;
         rustix::process::chdir(c"/")?;
         ways_in.say_ready()
     }
@@ -186,6 +191,10 @@ fn own_null() -> Result<(), Errno> {
     let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: the tool's table of descriptors is its own copy.
     checked(unsafe { libc::dup2(null.as_raw_fd(), 0) }).map(drop)
+}
+
+fn root_at(path: &CStr) -> Result<Identity, Errno> {
+    open_exactly(path).and_then(|root| Identity::of(&root))
 }
 
 fn enter(namespace: &OwnedFd, kind: libc::c_int) -> Result<(), Errno> {

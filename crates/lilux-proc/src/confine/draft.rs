@@ -44,7 +44,6 @@ pub struct CellParts {
     own_network: bool,
     proc: Proc,
     options: CString,
-    pivot: bool,
     role: Role,
 }
 
@@ -55,7 +54,7 @@ impl CellParts {
         waits_at: OwnedFd,
         door: Option<&'a Entrance>,
     ) -> Cell<'a> {
-        let Self { layout, own_network, proc, options, pivot, role } = self;
+        let Self { layout, own_network, proc, options, role } = self;
         let new = Isolated::as_guarded(role);
         Cell {
             namespaces,
@@ -64,7 +63,6 @@ impl CellParts {
             new,
             proc,
             options,
-            pivot,
             door,
             waits_at,
             ways_in: None,
@@ -133,11 +131,14 @@ impl<'a> Draft<'a> {
             _ if !landlock => None,
             Role::Tool => Some(self.ruleset(sockets, true)?),
             Role::Zygote => self.ruleset_without_files(sockets)?,
-            // It has what its zygote has.
-            Role::Forked => None,
+            // For the rest it has what its zygote has.
+            Role::Forked => Some(self.ruleset(Sockets::Any, true)?),
         };
         if sockets != Sockets::None && !self.facts.landlock.knows_scopes() {
             self.gap("abstract_sockets");
+        }
+        if !landlock {
+            self.gap("passed_directories");
         }
         self.enforced.proc = self.facts.proc;
         if self.facts.proc == Proc::Shared {
@@ -157,7 +158,6 @@ impl<'a> Draft<'a> {
             // It is in no namespace of processes of its own, because what it forks is to be in another.
             proc: if enters { Proc::Shared } else { self.facts.proc },
             options: CString::new(options(size)).unwrap_or_default(),
-            pivot: !landlock || role != Role::Tool,
             role,
         };
         Ok((walls, parts, self.enforced))

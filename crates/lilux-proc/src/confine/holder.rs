@@ -1,8 +1,10 @@
 //! The namespaces that all runs of a keeper use, one after the other: making a network costs more than the rest of a cell.
 //!
-//! A forked process makes them, hands their descriptors over and ends; namespaces live as long as somebody holds them. Nothing
-//! of one run is left in them for the next, because nothing of it is alive.
+//! A forked process makes them, hands their descriptors over and ends; namespaces live as long as somebody holds them. A run
+//! that has ended may have left a socket in the network, with a process elsewhere that it was sent to: then they are not used
+//! again.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -20,6 +22,10 @@ pub struct Namespaces {
     /// Only where this process may not mount without one.
     pub user: Option<OwnedFd>,
     pub net: OwnedFd,
+    /// The network has the route of the door's addresses. A builder says so, whose memory is the keeper's.
+    pub routed: Cell<bool>,
+    /// What the kernel says of the sockets of this network.
+    sockets: OwnedFd,
 }
 
 /// The users in the namespace.
@@ -67,12 +73,21 @@ impl Namespaces {
         let received = fd::receive(&ours, &mut word, RecvFlags::empty());
         let ended = rustix::process::waitpid(Some(holder), WaitOptions::empty())?;
         let mut found = received?.1.into_iter();
-        match (found.next(), found.next()) {
-            (Some(net), user) if user.is_some() == with_user => Ok(Self { user, net }),
+        match (found.next(), found.next(), found.next()) {
+            (Some(net), Some(sockets), user) if user.is_some() == with_user => {
+                Ok(Self { user, net, routed: Cell::new(false), sockets })
+            }
             _ => Err(ended
                 .and_then(|(_, status)| status.exit_status())
                 .map_or(Errno::IO, Errno::from_raw_os_error)),
         }
+    }
+
+    /// Whether a socket of the network is open, of whatever family and wherever.
+    pub fn have_sockets(&self) -> bool {
+        let mut text = [0; 64];
+        let read = rustix::io::pread(&self.sockets, &mut text[..], 0);
+        !read.is_ok_and(|count| text[..count].starts_with(b"sockets: used 0\n"))
     }
 }
 
@@ -108,9 +123,10 @@ fn make(users: Users, theirs: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
         write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     }
     raise_loopback()?;
-    let names: &[&str] = if with_user { &["net", "user"] } else { &["net"] };
+    let names: &[&str] =
+        if with_user { &["ns/net", "net/sockstat", "ns/user"] } else { &["ns/net", "net/sockstat"] };
     let open = |name: &&str| {
-        let path = format!("/proc/self/ns/{name}");
+        let path = format!("/proc/self/{name}");
         rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
     names.iter().map(open).collect()

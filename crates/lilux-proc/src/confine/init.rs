@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
-use super::cell::STAGE;
+use super::cell::BUILT;
 use crate::sys;
 
 /// How often it is looked whether somebody is left. Only after a tool has left somebody behind, and at most for as long as
@@ -30,7 +30,7 @@ pub extern "C" fn main(pipe: *mut c_void) -> c_int {
         sys::exit_now(1);
     }
     // Nobody can look into this process. If somebody could, there should be nothing to see.
-    let inside = rustix::process::chroot(STAGE).and_then(|()| rustix::process::chdir(c"/"));
+    let inside = rustix::process::chroot(BUILT).and_then(|()| rustix::process::chdir(c"/"));
     // Children that end are reaped at once; nothing waits for them.
     if inside.is_err() || sys::signals::ignore_children().is_err() {
         sys::exit_now(1);

@@ -2,7 +2,7 @@
 //!
 //! Rights are asked for by name, by what this kernel knows: what a later one adds must be a decision, not an accident.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -206,6 +206,11 @@ impl Ruleset {
     /// Has to be open still when it is entered.
     pub fn raw(&self) -> RawFd {
         self.descriptor.as_raw_fd()
+    }
+
+    /// For a process that confines itself.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 
     /// Confines this thread, and everybody whom it starts, for ever. Needs `no_new_privs`.

@@ -150,13 +150,10 @@ fn move_mount(tree: &OwnedFd, to: RawFd, name: &CStr, flags: libc::c_uint) -> Re
     checked(answer as i32).map(drop)
 }
 
-/// Makes a mount the root, and takes the old one out of reach.
-pub fn pivot(new: &CStr) -> Result<(), Errno> {
-    rustix::process::chdir(new)?;
+/// Puts a mount on top of the root, where no path and no `..` leads below it.
+pub fn cover_root(new: &CStr) -> Result<(), Errno> {
+    let (here, root) = (libc::AT_FDCWD, c"/".as_ptr());
     // SAFETY: both are C strings.
-    let answer = unsafe { libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) };
-    checked(answer as i32)?;
-    // SAFETY: a C string.
-    checked(unsafe { libc::umount2(c".".as_ptr(), libc::MNT_DETACH) })?;
-    rustix::process::chdir(c"/")
+    let answer = unsafe { libc::syscall(libc::SYS_move_mount, here, new.as_ptr(), here, root, 0) };
+    checked(answer as i32).map(drop)
 }

@@ -1,6 +1,6 @@
 //! One run's confinement, with everything opened and compiled before its process exists.
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -12,6 +12,7 @@ use super::cell::Cell;
 use super::draft::Draft;
 use super::group::{Group, Groups};
 use super::holder::{Namespaces, Users};
+use super::landlock::Ruleset;
 use super::seal::{Filter, Seal};
 use super::ways_in::{self, Entries, WaysIn};
 use crate::door::entrance::Entrance;
@@ -102,6 +103,11 @@ impl<'a> Plan<'a> {
         let init = launch::found(self)?;
         let entries = self.cell.as_ref().and_then(|cell| cell.ways_in.as_ref()).and_then(WaysIn::take);
         entries.map(|entries| (init, entries)).ok_or_else(LaunchError::lost)
+    }
+
+    /// The walls that a process is to enter by itself.
+    pub fn ruleset(&self) -> Option<BorrowedFd<'_>> {
+        self.seal.confinement.as_ref()?.ruleset.as_ref().map(Ruleset::as_fd)
     }
 
     /// The capabilities that a process may keep after it has entered.

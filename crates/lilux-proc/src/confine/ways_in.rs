@@ -12,6 +12,7 @@ use rustix::process::Pid;
 
 use super::capabilities::Capabilities;
 use super::holder::Namespaces;
+use crate::sys::checked;
 
 const CLOSED: RawFd = -1;
 
@@ -56,6 +57,12 @@ impl WaysIn {
     pub fn open_last(&self) -> Result<(), Errno> {
         self.processes.set(self.named(c"pid_for_children")?.into_raw_fd());
         Ok(())
+    }
+
+    /// In the builder, as a process does that comes in.
+    pub fn enter_mounts(&self) -> Result<(), Errno> {
+        // SAFETY: a namespace of the builder only.
+        checked(unsafe { libc::setns(self.mounts.get(), libc::CLONE_NEWNS) }).map(drop)
     }
 
     fn named(&self, name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {

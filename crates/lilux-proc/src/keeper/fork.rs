@@ -22,9 +22,13 @@ impl Keeper {
     pub(super) fn fork(&mut self, received: ReceivedOrder) -> Result<(), Gone> {
         let crate::wire::Order::Start(order) = received.order else { return Err(Gone) };
         let mut passed = received.descriptors;
-        let door = entrance(&order, &mut passed);
         let begun = Instant::now();
-        let beginning = match self.begin_forked(&order, &passed, door.as_ref()) {
+        let entrance = entrance(&order, &mut passed);
+        let beginning = entrance.and_then(|door| {
+            let beginning = self.begin_forked(&order, &passed, door.as_ref())?;
+            Ok((beginning, door))
+        });
+        let (beginning, mut door) = match beginning {
             Ok(beginning) => beginning,
             Err(error) => {
                 self.report_forked(Report::Failed { error })?;
@@ -33,6 +37,7 @@ impl Keeper {
             }
         };
         let Beginning { leader, cell, enforced, observer, .. } = beginning;
+        door.as_mut().map_or(Ok(()), Entrance::begin_in_cell).map_err(|_| Gone)?;
         passed.truncate(passed.len().saturating_sub(order.descriptors.len()));
         let outputs = passed.split_off(1);
         let memory_kb = self.zygote.as_ref().and_then(super::Zygote::memory_kb);
@@ -53,7 +58,9 @@ impl Keeper {
             broker: None,
             is_forked: true,
         };
-        let end = run.watch()?;
+        let mut end = run.watch()?;
+        // The zygote, too, is in the network that a socket has been left in.
+        end.unfit |= run.keeper.has_left_sockets();
         let clean = end.survivors.is_empty() && !end.unfit;
         run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
@@ -72,7 +79,7 @@ impl Keeper {
         let passed: Vec<BorrowedFd<'_>> = passed.iter().map(AsFd::as_fd).collect();
         let confinement = order.confinement.as_deref();
         let Some(confinement) = confinement.filter(|confinement| confinement.level == Tier::Cell) else {
-            let request = ForkRequest { places, in_cell: false, keep: 0 };
+            let request = ForkRequest { places, in_cell: false, in_walls: false, keep: 0 };
             let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
             let enforced = zygote.enforced.clone();
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
@@ -91,8 +98,9 @@ impl Keeper {
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let (init, entries) =
             founded.map_err(|failure| failed(&format!("{:?}", failure.stage), failure.errno))?;
-        let request = ForkRequest { places, in_cell: true, keep: plan.keep().bits() };
-        let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(entries.borrowed()).collect();
+        let (ruleset, keep) = (plan.ruleset(), plan.keep().bits());
+        let request = ForkRequest { places, in_cell: true, in_walls: ruleset.is_some(), keep };
+        let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(ruleset).chain(entries.borrowed()).collect();
         let forked = zygote.fork(&request, &all).map_err(|errno| failed("fork", errno)).and_then(|leader| {
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
             plan.check(leader, &entries).map_err(|what| failed(what, Errno::PERM))?;

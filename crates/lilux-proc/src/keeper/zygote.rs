@@ -32,12 +32,14 @@ pub(super) struct Zygote {
     memory_kb: Option<u64>,
 }
 
-/// What a zygote is asked to fork. The descriptors travel with it, in this order: those of the places, those of the
-/// namespaces of processes, mounts and IPC.
+/// What a zygote is asked to fork. The descriptors travel with it, in this order: those of the places, that of the walls if
+/// there are any, those of the namespaces of processes, mounts and IPC.
 #[derive(Serialize)]
 pub(super) struct ForkRequest {
     pub(super) places: Vec<RawFd>,
     pub(super) in_cell: bool,
+    /// Landlock keeps it to the files of its cell, whatever directory another cell sends it.
+    pub(super) in_walls: bool,
     /// Capabilities, as a set of bits: those that are kept.
     pub(super) keep: u64,
 }

@@ -107,7 +107,7 @@ class Chain:
     """
 
     elements: tuple[ChainElement, ...]
-    made: dict[Callable[[Chain], Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    made: dict[Callable[..., Any], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def root(self) -> ChainElement:

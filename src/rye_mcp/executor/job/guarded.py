@@ -24,6 +24,7 @@ from rye_mcp.permissions.planning import PACKAGED
 __all__ = ["Around", "Found", "Repository", "Surroundings", "find"]
 
 _GIT: Final = ".git"
+_HEAD: Final = "HEAD"
 _VENV: Final = "pyvenv.cfg"
 _USUAL_VENVS: Final = (".venv", "venv", "env")
 _PACKAGES: Final = (".venv", "node_modules")
@@ -60,6 +61,8 @@ class Around:
     inner: tuple[str, ...] = ()
     crowded: tuple[str, ...] = ()
     """Directories with too much in them to be looked through: they stay as they are as a whole."""
+    bare: tuple[str, ...] = ()
+    """Directories that git takes for one of its own, though they are not called `.git`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,9 @@ def find(repository: Repository, around: Around) -> Found:
     """Find the guarded files of a project as they are now."""
     named = _named_by_git(repository.project, repository)
     guarded = dict.fromkeys([*named, *_files_among(around.nested), *around.crowded])
-    return Found(tuple(guarded), around.packages, (*_directories_among(around.nested), *around.inner))
+    bare = (each for each in around.bare if each != repository.project)  # which the tool is to write
+    repositories = (*_directories_among(around.nested), *bare, *around.inner)
+    return Found(tuple(guarded), around.packages, repositories)
 
 
 class Surroundings:
@@ -114,8 +119,10 @@ class _Walk:
     def around(self) -> Around:
         """Look for packages and repositories."""
         packages: list[str] = []
-        nested: list[str] = []
-        for place in self._directories():
+        directories = self._directories()
+        bare = [place for place in (self._project, *directories) if self._is_bare(place)]
+        nested = [f"{place}/{_HEAD}" for place in bare]
+        for place in directories:
             names = self._names_in(place, (_VENV, _GIT, *dict.fromkeys((*_PACKAGES, *_USUAL_VENVS))))
             packages += [place] if _VENV in names else []
             installed = (name for name in names if name in _PACKAGES or self._is_venv(place, name))
@@ -126,7 +133,16 @@ class _Walk:
             packages += [f"{self._project}/{name}" for name in inside]
         nested = list(dict.fromkeys([*nested, *self._submodules()]))
         inner = [each for directory in self._repository.directories for each in self._inner(directory)]
-        return Around(tuple(dict.fromkeys(packages)), tuple(nested), tuple(inner), tuple(self.crowded))
+        return Around(
+            tuple(dict.fromkeys(packages)), tuple(nested), tuple(inner), tuple(self.crowded), tuple(bare)
+        )
+
+    def _is_bare(self, place: str) -> bool:
+        """Whether git takes a directory for one of its own, wherever it is started in it."""
+        if not self._names_in(place, (_HEAD,)):
+            return False
+        names = self._names_in(place, ("objects", "refs", "commondir"))
+        return "commondir" in names or names == ["objects", "refs"]
 
     def _is_venv(self, place: str, name: str) -> bool:
         return name in _USUAL_VENVS and bool(self._names_in(f"{place}/{name}", (_VENV,)))

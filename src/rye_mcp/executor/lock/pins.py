@@ -43,6 +43,7 @@ __all__ = [
     "only_the_root_differs",
     "pins_of_root",
     "render",
+    "rendered",
 ]
 
 PACKAGE: Final = "rye-mcp"
@@ -178,6 +179,17 @@ def render(valid: ValidChain, *, package_version: str) -> Lockfile:
         registry={"package": PACKAGE, "version": package_version},
         verified_deps=dict(sorted((pins.dependencies or {}).items())),
     )
+
+
+def rendered(valid: ValidChain, *, package_version: str) -> bytes:
+    """The bytes of that lockfile, made once for a chain and those who signed it."""
+    made = valid.verified.chain.made
+    basis = (Pins.of_chain(valid), _newest_signature(valid), package_version)
+    kept = made.get(rendered)
+    if kept is None or kept[0] != basis:
+        kept = made[rendered] = (basis, render(valid, package_version=package_version).to_bytes())
+    data: bytes = kept[1]
+    return data
 
 
 def _as_entry(element: Element) -> dict[str, Any]:
