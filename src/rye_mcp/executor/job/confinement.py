@@ -20,7 +20,7 @@ from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
-from rye_mcp.apart import off_loop
+from rye_mcp.apart import off_loop, on_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
@@ -109,6 +109,7 @@ class Confinement:
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
+            await on_loop()
             self._facts = await SubprocessPrimitive().probe()
         return self._facts
 
