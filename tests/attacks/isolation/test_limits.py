@@ -75,6 +75,7 @@ rmdir {0}/{1}/*/ {0}/{1}
 exit $ended
 """
 LEFT = """
+umount {0}
 mount -t cgroup2 none {0}
 cd {0}; mkdir lilux-7-5 lilux-8-5 lilux-9-{1} other-7-5; cd /
 sleep 600 & echo $! > {0}/lilux-8-5/cgroup.procs
