@@ -20,6 +20,7 @@ TARGETS = {
     "verify and copy 50 modules, first call": 10,
     "verify and copy 50 modules, again": 10,
     "a tool with 50 modules, second call, over by hand": 1.15,
+    "a receipt": 0.15,
 }
 STAGES = ("find", "lock", "chain", "verify", "validate", "pin", "parameters", "snapshot", "environment")
 
