@@ -130,10 +130,10 @@ def test_cosign_verifies_what_is_exported(bob: Person, project: Path, tmp_path: 
     tool = project / ".ai/tools/demo/end.sh"
 
     def verified(receipt: Path, file: Path) -> tuple[bool, str]:
-        command = [str(COSIGN), "verify-blob-attestation", "--key", key, "--signature", receipt]
+        command = (str(COSIGN), "verify-blob-attestation", "--key", key, "--signature", receipt)
         nowhere = {"HOME": str(tmp_path), "TUF_MIRROR": "http://127.0.0.1:9"}  # it asks no server
         done = subprocess.run(
-            [*command, *OPTIONS, file], env=nowhere, capture_output=True, text=True, check=False
+            (*command, *OPTIONS, file), env=nowhere, capture_output=True, text=True, check=False
         )
         return done.returncode == 0, done.stderr
 
