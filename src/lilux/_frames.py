@@ -64,7 +64,9 @@ def decode_header(raw: bytes) -> Header:
 class FrameDecoder:
     """Puts frames together from bytes that come in pieces of any size."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, header_limit: int = HEADER_LIMIT) -> None:
+        """`header_limit` is how many bytes a header may have, where the other end is not to be trusted."""
+        self._header_limit = header_limit
         self._pending = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, bytes]]:
@@ -73,8 +75,8 @@ class FrameDecoder:
         pending, frames, start = self._pending, [], 0
         while len(pending) - start >= _PREFIX.size:
             header_size, payload_size = _PREFIX.unpack_from(pending, start)
-            if header_size > HEADER_LIMIT or payload_size > PAYLOAD_LIMIT:
-                raise _too_large(header_size, payload_size)
+            if header_size > self._header_limit or payload_size > PAYLOAD_LIMIT:
+                raise _too_large(header_size, payload_size, self._header_limit)
             body = start + _PREFIX.size + header_size
             if len(pending) < body + payload_size:
                 break
@@ -100,9 +102,9 @@ class FrameDecoder:
             )
 
 
-def _too_large(header: int, payload: int) -> SupervisorError:
+def _too_large(header: int, payload: int, header_limit: int = HEADER_LIMIT) -> SupervisorError:
     return SupervisorError(
-        f"expected a header of at most {HEADER_LIMIT} and a payload of at most {PAYLOAD_LIMIT} bytes, "
+        f"expected a header of at most {header_limit} and a payload of at most {PAYLOAD_LIMIT} bytes, "
         f"found {header} and {payload}",
         code="frame_too_large",
     )

@@ -100,6 +100,19 @@ def test_a_log_that_was_removed_is_found(ledger: Ledger) -> None:
     assert ledger.problems()[0].startswith("when receipt 7 was written, the log did not hold receipt 6")
 
 
+def test_a_receipt_that_the_owner_of_the_key_writes_again_is_found(ledger: Ledger) -> None:
+    """It is good by itself. The receipt after it has the digest of the one that was there."""
+    key = RunnerKeys(ledger.state).ready({})
+    old = _envelope(ledger, 3)
+    new = Envelope.sign(old.payload.replace(b"client 3", b"client 9"), old.key_id, key.private)
+    ledger.edit(
+        f"UPDATE receipts SET digest = '{new.digest}', payload = x'{new.payload.hex()}', "  # noqa: S608
+        f"signature = x'{new.signature.hex()}' WHERE number = 3"
+    )
+    message = "receipt 4 follows another one than receipt 3: one was changed or removed"
+    assert message in [each.message for each in ledger.verify(every_signature=True).problems]
+
+
 def test_to_remove_the_mark_hides_nothing(ledger: Ledger) -> None:
     ledger.edit("DELETE FROM receipts WHERE number > 4", "DELETE FROM runs WHERE client > 'client 4'")
     (ledger.state / "receipts.mark").unlink()

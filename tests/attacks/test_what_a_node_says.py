@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,13 @@ from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.nodes.outcomes import decode_refusal, decode_result, encode_result
+from rye_mcp.nodes.outcomes import (
+    MAX_RESULT_BYTES,
+    MAX_RESULT_VALUES,
+    decode_refusal,
+    decode_result,
+    encode_result,
+)
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import new_run_id
 from tests.engine_world import Site, tool
@@ -111,6 +118,32 @@ def test_a_node_does_not_have_the_server_ask_somebody_and_send_the_call_again(co
     assert decode_refusal(json.dumps(told).encode()).code == "node_refused"
     failed = SAID | {"success": False, "code": code}
     assert decode_result(json.dumps(failed).encode()).outcome.code == "node_refused"
+
+
+def test_data_of_more_values_than_are_read_soon_is_no_result() -> None:
+    many = b"[" + b"[]," * MAX_RESULT_VALUES + b"[]]"
+    said = json.dumps(SAID | {"data": DEEP}).encode().replace(f'"{DEEP}"'.encode(), many)
+    assert len(said) < MAX_RESULT_BYTES
+    assert refusal_of(said) == "lost"
+    long_text = json.dumps(SAID | {"data": "[" * (MAX_RESULT_VALUES + 1)}).encode()
+    assert len(decode_result(long_text).outcome.data) == MAX_RESULT_VALUES + 1
+
+
+def test_a_node_sends_no_result_that_its_server_does_not_read() -> None:
+    outcome = replace(GOOD, data=[0] * MAX_RESULT_VALUES)
+    with pytest.raises(RyeError) as caught:
+        encode_result(ExecutionResult.of(outcome, item_id="demo/x", run_id=new_run_id()))
+    assert caught.value.code == "answer_too_long"
+
+
+@pytest.mark.parametrize(("name", "size"), [("error", 1 << 17), ("hint", 1 << 17), ("code", 1 << 22)])
+def test_a_refusal_without_end_is_none(name: str, size: int) -> None:
+    told = {"code": "untrusted_key", "error": "expected, found", "hint": "rye trust"}
+    assert decode_refusal(json.dumps(told).encode()).code == "untrusted_key"
+    with pytest.raises(RyeError) as caught:
+        decode_refusal(json.dumps(told | {name: "x" * size}).encode())
+    assert caught.value.code == "lost"
+    assert len(caught.value.message) < 200
 
 
 ENDLESS = """\

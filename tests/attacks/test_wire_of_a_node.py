@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from lilux._frames import encode_frame
+from rye_mcp.apart import HANDS, apart, on_behalf_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
-from rye_mcp.nodes.outcomes import decode_refusal
+from rye_mcp.nodes.link import Link
+from rye_mcp.nodes.messages import CREDIT_BYTES, HEADER_BYTES, Incoming, message
+from rye_mcp.nodes.outcomes import Remote, decode_refusal
 from rye_mcp.nodes.seal import Channel
 from rye_mcp.runs.log import RunLog
 from tests.worker_world import COUNTER, Pair, Wire, bash_tool, frames_of
@@ -161,3 +164,61 @@ async def test_a_man_in_the_middle_cannot_have_calls_sealed_to_his_own_key(
             await pair.call(link, await pair.bundle("demo/count", {"word": CANARY}))
     assert caught.value.code == "engine_unreachable"
     assert "signed" in caught.value.message
+
+
+LONG = encode_frame({"op": "pong", "more": [[]] * HEADER_BYTES})
+"""A frame whose header is longer than any that they send each other."""
+
+
+async def test_a_long_header_is_not_read_by_the_server(pair: Pair, tmp_path: Path) -> None:
+    async with pair.wired() as wire:
+        hello, _ = await wire.frame()
+    place = tmp_path / "hello"
+    place.write_bytes(LONG + encode_frame(hello))
+    async with pair.linked(command=["/bin/cat", str(place)]) as link:
+        with pytest.raises(RyeError) as caught:
+            await link.ready()
+    assert f"expected a header of at most {HEADER_BYTES}" in caught.value.message
+
+
+async def test_a_long_header_is_not_read_by_the_worker(pair: Pair) -> None:
+    async with pair.wired() as wire:
+        await wire.hello()
+        wire.say(LONG)
+        with anyio.fail_after(20):
+            assert (await wire.failure()).code == "lost"
+
+
+def test_a_long_header_is_not_read_inside_of_a_call() -> None:
+    with pytest.raises(RyeError) as caught:
+        Incoming(limit=1 << 26).feed(LONG)
+    assert caught.value.code == "lost"
+
+
+async def test_the_event_loop_does_not_read_the_result_of_a_node(pair: Pair) -> None:
+    """It is read where it waits for its turn; while others have all turns, everything else goes on."""
+    bundle, found, free = await pair.bundle("demo/count", {"word": "x"}), list[Remote](), threading.Event()
+
+    async def call(link: Link) -> None:
+        found.append(await pair.call(link, bundle))
+
+    async def hold(whose: str) -> None:
+        with on_behalf_of(whose):
+            await apart(free.wait)
+
+    async with pair.linked() as link:
+        await link.ready()
+        async with anyio.create_task_group() as group:
+            for number in range(HANDS):
+                group.start_soon(hold, f"session {number}")
+            group.start_soon(call, link)
+            try:
+                await anyio.wait_all_tasks_blocked()
+                assert link.is_busy
+                while link.is_busy:  # noqa: ASYNC110 - nobody tells when the result has come
+                    await anyio.sleep(0.01)
+                await anyio.wait_all_tasks_blocked()
+                assert not found
+            finally:
+                free.set()
+    assert [each.outcome.data for each in found] == [{"word": "x"}]

@@ -18,6 +18,8 @@ from mcp.types import TextResourceContents
 
 from tests.browser_world import chromium
 from tests.mcp_world import Workshop, python_tool, workshop
+from tests.node_world import *  # noqa: F403
+from tests.node_world import NodePrograms
 from tests.people import Person
 
 __all__ = ["workshop"]
@@ -59,6 +61,21 @@ addEventListener("message", async (event) => {
   }
 });
 """
+FORGED = r"""() => {
+  const other = document.createElement("iframe");
+  other.sandbox = "allow-scripts";
+  addEventListener("message", (event) => {
+    if (event.source !== other.contentWindow) return;
+    other.remove();
+    const ping = { jsonrpc: "2.0", id: "after", method: "ping" };
+    document.querySelector("iframe").contentWindow.postMessage(ping, "*");
+  });
+  const params = { structuredContent: { code: "forged" } };
+  const result = JSON.stringify({ jsonrpc: "2.0", method: "ui/notifications/tool-result", params });
+  const send = `parent.frames[0].postMessage(${result}, "*"); parent.postMessage("sent", "*");`;
+  other.srcdoc = `<script>${send}<\/script>`;
+  document.body.append(other);
+}"""
 GREET = python_tool('print(json.dumps({"greeting": "Hello, " + params["name"]}))')
 HIDING = "<img src=x onerror=\"parent.postMessage('out', '*')\">\u202egpj"
 LOUD = python_tool("for number in range(60000): print('line', number)")
@@ -157,11 +174,62 @@ def test_a_run_is_shown_and_nothing_of_it_is_markup(host: Host, workshop: Worksh
     assert host.heard("ui/notifications/size-changed") != []
 
 
+def test_only_its_host_is_heard(host: Host) -> None:
+    """Another frame of the same page can send it messages too."""
+    view = host.show({"item_id": "demo/nothing"})
+    view.get_by_text("item_not_found").wait_for()
+    host.page.evaluate(FORGED)
+    host.page.wait_for_function("window.heard.some((each) => each.id === 'after')")
+    assert view.get_by_text("item_not_found").is_visible()
+    assert view.get_by_text("forged").count() == 0
+
+
 @pytest.mark.parametrize(("theme", "ground"), [("light", "rgb(251, 250, 247)"), ("dark", "rgb(22, 26, 25)")])
 def test_it_looks_like_its_host(host: Host, theme: str, ground: str) -> None:
     view = host.show({"item_id": "demo/nothing"}, theme=theme)
     view.get_by_text("item_not_found").wait_for()
     assert view.locator("body").evaluate("body => getComputedStyle(body).backgroundColor") == ground
+
+
+@pytest.mark.parametrize("confirm", [("--confirm", "execute")])
+def test_axe_finds_no_serious_fault(node: NodePrograms, host: Host, workshop: Workshop) -> None:
+    """In what came of a call, in a refusal and in a question, in light and in dark, wide and narrow."""
+    axe = (node.place / "node_modules/axe-core/axe.min.js").read_text()
+    workshop.write("demo/greet", GREET)
+    workshop.sign("demo/greet")
+    question = {"item_id": "demo/greet", "parameters": {"name": "Ada"}}
+    refusal = {"item_id": "demo/nothing"}
+    for theme in ("light", "dark"):
+        for call, text in ((question, "waits for your yes"), (refusal, "item_not_found")):
+            view = host.show(call, theme=theme)
+            view.get_by_text(text).first.wait_for()
+            require_no_serious_fault(host, axe)
+        agree(workshop.person, waiting_question(host, question, theme), workshop.project)
+        host.page.frame_locator("iframe").get_by_role("button", name="Call again").click()
+        host.page.frame_locator("iframe").get_by_text("Hello, Ada").wait_for()
+        for width in (320, 900):
+            host.page.locator("iframe").evaluate("(frame, width) => { frame.width = width }", width)
+            require_no_serious_fault(host, axe)
+            document = host.page.frame_locator("iframe").locator("html")
+            assert document.evaluate("html => html.scrollWidth") <= width
+
+
+def waiting_question(host: Host, call: dict[str, Any], theme: str) -> str:
+    """Make a call that asks; the number of its question."""
+    view = host.show(call, theme=theme)
+    view.get_by_text("waits for your yes").wait_for()
+    found = re.search(r"rye questions agree (\d+)", view.locator("body").inner_text())
+    assert found is not None
+    return found[1]
+
+
+def require_no_serious_fault(host: Host, axe: str) -> None:
+    frame = host.page.frames[-1]
+    frame.evaluate(axe)
+    found: dict[str, Any] = frame.evaluate("axe.run()")
+    assert {"color-contrast", "document-title"} <= {each["id"] for each in found["passes"]}
+    serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in serious] == []
 
 
 def test_a_run_in_the_background_is_looked_at_and_ended(host: Host, workshop: Workshop) -> None:
@@ -198,14 +266,12 @@ def test_a_question_is_shown_and_the_call_made_again_once_a_person_agreed(
 ) -> None:
     workshop.write("demo/greet", GREET)
     workshop.sign("demo/greet")
-    view = host.show({"item_id": "demo/greet", "parameters": {"name": "Ada"}})
-    view.get_by_text("waits for your yes").wait_for()
+    number = waiting_question(host, {"item_id": "demo/greet", "parameters": {"name": "Ada"}}, "light")
+    view = host.page.frame_locator("iframe")
     assert '"name": "Ada"' in view.locator("pre.output").inner_text()
-    found = re.search(r"rye questions agree (\d+)", view.locator("body").inner_text())
-    assert found is not None
     view.get_by_role("button", name="Call again").click()
     view.get_by_text("waits for your yes").wait_for()  # nothing of the view can agree
-    agree(workshop.person, found[1], workshop.project)
+    agree(workshop.person, number, workshop.project)
     view.get_by_role("button", name="Call again").click()
     view.get_by_text("Hello, Ada").wait_for()
     [*_, told] = host.heard("ui/update-model-context")

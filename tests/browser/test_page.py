@@ -133,6 +133,7 @@ def test_an_answer_that_is_no_view_does_not_leave_somebody_waiting(
         page.goto(f"{running.address}/#{running.secret}")
         page.get_by_text(f"rye ui could not open: {status}").wait_for()
         assert page.get_by_text("Open the address again that rye ui has printed").is_visible()
+        assert "#" not in page.url
         page.unroute("**/session")
         page.goto("about:blank")
         page.goto(f"{running.address}/#{running.secret}")

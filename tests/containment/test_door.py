@@ -213,6 +213,51 @@ def test_a_door_that_does_not_answer_is_given_up(in_cells: Client) -> None:
         assert "reached" in said(in_cells.end_of(connect(in_cells, port)))
 
 
+@pytest.mark.parametrize("tier", ["cell", "walls"])
+def test_a_run_that_comes_to_no_host_does_not_need_the_door(in_cells: Client, tier: str) -> None:
+    """A door that stands still answers nobody, and nobody waits for it."""
+    with secret_server() as port:
+        in_cells.end_of(connect(in_cells, port))
+        door = door_of(in_cells)
+        os.kill(door, signal.SIGSTOP)
+        ended = in_cells.run("/bin/true", policy={**policy(port), "tier": tier, "require": tier})
+        os.kill(door, signal.SIGCONT)
+        if tier == "walls" and ended.result["kind"] == "spawn_failed":
+            pytest.skip("hosts are not told apart in walls here")
+        assert ended.result["enforced"]["net"] == {"hosts": [f"{HOST}:{port}"]}
+        assert ended.result["network"] == {
+            "served": True,
+            "ports": [port],
+            "hosts": [],
+            "refused": [],
+            "refused_beyond": 0,
+            "strays": 0,
+        }
+        assert "reached" in said(in_cells.end_of(connect(in_cells, port)))
+        assert door_of(in_cells) == door
+
+
+LAST_WORDS = r"""
+import socket
+question = b"\0\1\1\0\0\1\0\0\0\0\0\0\5other\4test\0\0\1\0\1"
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(question, ("127.0.0.1", 53))
+"""
+
+
+def test_what_a_run_asked_just_before_its_end_is_reported(in_cells: Client) -> None:
+    with secret_server() as port:
+        for _ in range(3):
+            ended = in_cells.run(PYTHON, "-c", LAST_WORDS, policy=policy(port))
+            assert ended.result["network"]["refused"] == [["other.test", 1]], ended.result
+
+
+def test_an_address_that_nobody_has_given_out_is_a_stray(in_cells: Client) -> None:
+    program = "import socket, sys; print(socket.create_connection(('198.18.0.9', int(sys.argv[1]))).recv(1))"
+    with secret_server() as port:
+        ended = in_cells.run(PYTHON, "-c", program, str(port), policy=policy(port))
+    assert ended.result["network"]["strays"] == 1, ended.result
+
+
 def test_a_client_cannot_end_the_door(in_cells: Client) -> None:
     with secret_server() as port:
         in_cells.end_of(connect(in_cells, port))

@@ -158,7 +158,10 @@ impl Keeper {
     }
 
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
-        let door = entrance(order, &mut passed);
+        let mut door = match entrance(order, &mut passed) {
+            Ok(door) => door,
+            Err(error) => return self.fail(error, None),
+        };
         let handed_on = passed.split_off(passed.len().saturating_sub(order.descriptors.len()));
         let first = first_places(order, &passed);
         let mut further: Vec<(RawFd, RawFd)> =
@@ -178,7 +181,10 @@ impl Keeper {
             // A tool whose calls nobody answers is of no use; the supervisor ends it when this process has gone.
             observer.begin().map_err(|_| Gone)?;
         }
-        let broker = broker(mailbox, door.as_ref())?;
+        let broker = match &mut door {
+            Some(door) => begin_at(door, mailbox)?,
+            None => None,
+        };
         let outputs = passed.split_off(usize::from(order.stdin));
         drop((passed, handed_on));
         if let Some((ours, theirs)) = control {
@@ -247,18 +253,21 @@ fn observation(order: &StartOrder) -> Result<Option<(Observer, Post)>, SpawnErro
     prepared.map_err(|errno| SpawnError::resources("observe", errno))
 }
 
-/// For a run in walls that may reach hosts. A tool whose calls nobody answers is of no use, as above.
-fn broker(mailbox: Option<Mailbox>, door: Option<&Entrance>) -> Result<Option<Broker>, Gone> {
-    let Some((mailbox, door)) = mailbox.zip(door) else { return Ok(None) };
-    let begun = door.begin_in_walls().and_then(|()| Broker::begin(mailbox));
-    begun.map(Some).map_err(|_| Gone)
+/// Only a run in walls has a broker. A tool whose calls nobody answers is of no use, as above.
+fn begin_at(door: &mut Entrance, mailbox: Option<Mailbox>) -> Result<Option<Broker>, Gone> {
+    let begun = match mailbox {
+        Some(mailbox) => door.begin_in_walls().and_then(|()| Broker::begin(mailbox)).map(Some),
+        None => door.begin_in_cell().map(|()| None),
+    };
+    begun.map_err(|_| Gone)
 }
 
 /// The way to the door, if the run has one.
-fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
-    let channel = if order.door { passed.pop() } else { None };
+fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Result<Option<Entrance>, SpawnError> {
+    let door = if order.door { passed.pop() } else { None };
     let opening = order.confinement.as_deref().and_then(Confinement::opening);
-    channel.zip(opening).map(|(channel, opening)| Entrance::new(channel, opening))
+    let entrance = door.zip(opening).map(|(door, opening)| Entrance::new(door, opening));
+    entrance.transpose().map_err(|errno| SpawnError::resources("door", errno))
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.

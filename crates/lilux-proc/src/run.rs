@@ -107,12 +107,12 @@ pub struct ToolEnds {
     outputs: Vec<OwnedFd>,
     /// What the client passes on, in the order of their places.
     further: Vec<OwnedFd>,
-    /// The run's channel to the door, for its keeper.
+    /// The door, for its keeper.
     pub door: Option<OwnedFd>,
 }
 
 impl ToolEnds {
-    /// In the order of their places; the channel comes last.
+    /// In the order of their places; the door comes last.
     pub fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
         let streams = self.stdin.iter().chain(&self.outputs);
         streams.chain(&self.further).chain(&self.door).map(AsFd::as_fd).collect()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -19,10 +20,11 @@ import anyio
 from lilux._dataclasses import dataclass
 from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
 from lilux.primitives.errors import SupervisorError
+from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.nodes.lines import Line, Sink
-from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
+from rye_mcp.nodes.messages import CREDIT_BYTES, HEADER_BYTES, Incoming, message
 from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
 from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
 from rye_mcp.nodes.worker import MAX_CALLS, SILENCE_S
@@ -68,7 +70,8 @@ class _Sent:
     due: float
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
-    answer: Remote | RyeError | None = None
+    answer: bytes | RyeError | None = None
+    """The result as it was sent, or why there is none."""
     has_begun: bool = False
 
     def begin(self, overdue_s: float) -> None:
@@ -105,7 +108,7 @@ class Link:
         self._ending_s, self._to_begin_s, self._overdue_s = ending_s, to_begin_s, overdue_s
         self._used = 0
         self._turns = anyio.Semaphore(MAX_CALLS)
-        self._frames = FrameDecoder()
+        self._frames = FrameDecoder(header_limit=HEADER_BYTES)
         self._calls: dict[str, _Sent] = {}
         self._ready = anyio.Event()
         self._closing = anyio.Event()
@@ -227,9 +230,12 @@ class Link:
             raise
         finally:
             self._calls.pop(run_id, None)
-        if isinstance(call.answer, Remote):
-            return call.answer
-        raise call.answer or self._lost(call, self._copy_of_problem().message)
+        if not isinstance(call.answer, bytes):
+            raise call.answer or self._lost(call, self._copy_of_problem().message)
+        try:
+            return await apart(partial(decode_result, call.answer))
+        except RyeError as exc:
+            raise self._lost(call, exc.message) from exc
 
     async def _attend(self, call: _Sent) -> None:
         """Wait for the end of a call, and say so all the while."""
@@ -336,7 +342,7 @@ class Link:
                     granted = len(body[start : start + CREDIT_BYTES])
                     self._tell(call, message({"op": "credit", "bytes": granted}))
             case "result":
-                self._answered(call, decode_result(body))
+                self._answered(call, body)
             case "refused":
                 self._answered(call, self._refusal(call, body))
             case "ended":
@@ -355,8 +361,8 @@ class Link:
         return self._lost(call, found.message) if found.code == "lost" or call.has_begun else found
 
     @staticmethod
-    def _answered(call: _Sent, answer: Remote | RyeError) -> None:
-        call.answer = call.answer or answer
+    def _answered(call: _Sent, answer: bytes | RyeError) -> None:
+        call.answer = answer if call.answer is None else call.answer
         call.done.set()
 
     # --- what goes out ---

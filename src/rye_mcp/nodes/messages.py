@@ -17,10 +17,13 @@ from lilux.primitives.errors import SupervisorError
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.ids import StreamName
 
-__all__ = ["CREDIT_BYTES", "Incoming", "Outgoing", "Output", "message"]
+__all__ = ["CREDIT_BYTES", "HEADER_BYTES", "Incoming", "Outgoing", "Output", "message"]
 
 CREDIT_BYTES: Final = 256 << 10
 """How much of a tool's output may be on its way to the viewer, and how much more may wait to be sent."""
+
+HEADER_BYTES: Final = 4 << 10
+"""How long the header of a frame between a server and a worker may be: the event loop reads it."""
 
 _PIECE_BYTES: Final = 48 << 10
 _BODY: Final = "body"
@@ -46,7 +49,7 @@ class Incoming:
     def __init__(self, *, limit: int) -> None:
         """`limit` is how many bytes a message may have behind its header."""
         self._limit = limit
-        self._frames = FrameDecoder()
+        self._frames = FrameDecoder(header_limit=HEADER_BYTES)
         self._head: Header | None = None
         self._size = 0
         self._body = bytearray()

@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 
 from lilux._dataclasses import dataclass
+from lilux._json import ValueCount
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError
 from rye_mcp.executor.job.decoding import require_shallow
@@ -27,12 +28,28 @@ from rye_mcp.permissions import read_permissions
 from rye_mcp.permissions.denials import Denial
 from rye_mcp.runs.ids import StreamName, is_run_id
 
-__all__ = ["MAX_RESULT_BYTES", "Remote", "decode_refusal", "decode_result", "encode_refusal", "encode_result"]
+__all__ = [
+    "MAX_RESULT_BYTES",
+    "MAX_RESULT_VALUES",
+    "Remote",
+    "decode_refusal",
+    "decode_result",
+    "encode_refusal",
+    "encode_result",
+]
 
 MAX_RESULT_BYTES: Final = 64 << 20
 """How long a result may be on its way."""
 
+MAX_RESULT_VALUES: Final = 1_000_000
+"""How many values it may hold: each takes up to a microsecond, and a hundred bytes of memory, to be read."""
+
 _MAX_TEXT: Final = 64 << 10
+"""How many characters the texts of a refusal may have."""
+
+_MAX_REFUSAL_BYTES: Final = 2 << 20
+"""How long a refusal may be, however its texts are escaped."""
+
 _UNKNOWN: Final = "node_refused"
 
 _MOST: Final = 1 << 53
@@ -59,6 +76,9 @@ class Remote:
     run_id: str
     receipt: str | None
     sealed: bool
+
+
+_Said = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -103,8 +123,8 @@ class _Result(_Strict):
 
 class _Refusal(_Strict):
     code: str
-    error: str
-    hint: str
+    error: _Said
+    hint: _Said
 
 
 def encode_result(result: ExecutionResult) -> bytes:
@@ -138,11 +158,16 @@ def encode_result(result: ExecutionResult) -> bytes:
     if len(data) > MAX_RESULT_BYTES:
         what = f"expected a result of at most {MAX_RESULT_BYTES} bytes, found {len(data)}"
         raise RyeError("answer_too_long", what, item_id=result.item_id)
+    if not _is_read_soon(data):
+        what = f"expected a result of at most {MAX_RESULT_VALUES} values, found more"
+        raise RyeError("answer_too_long", what, item_id=result.item_id)
     return data
 
 
 def decode_result(data: bytes) -> Remote:
     """The result that a node sent; RyeError `lost` for anything that `encode_result` does not write."""
+    if not _is_read_soon(data):
+        raise _malformed()
     try:
         said = json.loads(data, parse_constant=_no_number, parse_float=_number)
         found = msgspec.convert(said, _Result)
@@ -173,11 +198,18 @@ def encode_refusal(error: RyeError) -> bytes:
 
 def decode_refusal(data: bytes) -> RyeError:
     """The refusal that a node sent, as one of this program; RyeError `lost` for anything else."""
+    if len(data) > _MAX_REFUSAL_BYTES:
+        raise _malformed()
     try:
         found = msgspec.convert(json.loads(data), _Refusal)
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
     return RyeError(_known(found.code), found.error, hint=f"on the node: {found.hint}")
+
+
+def _is_read_soon(data: bytes) -> bool:
+    """Whether JSON holds no more values than a result may."""
+    return len(data) <= MAX_RESULT_VALUES or ValueCount(MAX_RESULT_VALUES).feed(data)
 
 
 def _outcome(found: _Result) -> Outcome:

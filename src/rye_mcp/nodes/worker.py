@@ -23,7 +23,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import MAX_BUNDLE_BYTES, Bundle
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
 from rye_mcp.items import SpaceName, parse_relative_path
-from rye_mcp.nodes.messages import Incoming, Outgoing, Output, message
+from rye_mcp.nodes.messages import HEADER_BYTES, Incoming, Outgoing, Output, message
 from rye_mcp.nodes.outcomes import encode_refusal, encode_result
 from rye_mcp.nodes.seal import Channel, Instance, Refused
 from rye_mcp.nodes.submitters import Submitters
@@ -113,7 +113,7 @@ class Worker:
             raise RyeError("lost", f"expected frames from the server, found: {problem.message}") from problem
 
     async def _listen(self, read: Read, group: TaskGroup) -> None:
-        frames = FrameDecoder()
+        frames = FrameDecoder(header_limit=HEADER_BYTES)
         while data := await read():
             for raw, payload in frames.feed(data):
                 self._take(decode_header(raw), payload, group)

@@ -77,7 +77,7 @@ impl Broker {
     }
 
     /// Answers the calls that wait, and goes on with connections that are being made.
-    pub fn answer(&mut self, door: &Entrance) {
+    pub fn answer(&mut self, door: &mut Entrance) {
         for _ in 0..ROUNDS {
             let events = self.poller.wait(Some(Instant::now())).unwrap_or_default();
             if events.is_empty() {
@@ -94,7 +94,7 @@ impl Broker {
         self.give_up(Instant::now());
     }
 
-    fn hear(&mut self, door: &Entrance) {
+    fn hear(&mut self, door: &mut Entrance) {
         let Some(notice) = self.listener.as_ref().and_then(|listener| notify::receive(listener).ok()) else {
             return; // the caller has gone
         };
@@ -113,7 +113,7 @@ impl Broker {
 
     /// A socket for UDP could send to any address with each packet. The tool gets one that keeps packets apart, too, and has
     /// one peer for good.
-    fn give_names(&self, notice: &Notice, door: &Entrance) {
+    fn give_names(&self, notice: &Notice, door: &mut Entrance) {
         let flags = notice.arguments[1] as i32;
         let given = fd::message_pair().and_then(|(tools, doors)| {
             if flags & libc::SOCK_NONBLOCK != 0 {
@@ -128,7 +128,7 @@ impl Broker {
         }
     }
 
-    fn connect(&mut self, notice: &Notice, door: &Entrance) {
+    fn connect(&mut self, notice: &Notice, door: &mut Entrance) {
         let outcome = self.look(notice).and_then(|(socket, address)| {
             match judge(kind_of(&socket), &address, door.ports()) {
                 Judgement::Nothing => Ok(true),
@@ -163,7 +163,7 @@ impl Broker {
     }
 
     /// Whether the call is to be answered at once: with an error then, because sockets that do not wait hear so.
-    fn add(&mut self, meeting: Meeting, door: &Entrance) -> Result<bool, Errno> {
+    fn add(&mut self, meeting: Meeting, door: &mut Entrance) -> Result<bool, Errno> {
         let (key, waits) = (self.next, meeting.waiting.is_some());
         self.next = self.next.wrapping_add(1);
         self.poller.add(&meeting, Token::Meeting(key), EventFlags::IN)?;
@@ -172,7 +172,7 @@ impl Broker {
         if waits { Ok(false) } else { Err(Errno::INPROGRESS) }
     }
 
-    fn meet(&mut self, key: Key, door: &Entrance) {
+    fn meet(&mut self, key: Key, door: &mut Entrance) {
         let Some(met) = self.meetings.get(&key).and_then(Meeting::met) else { return };
         let Some(meeting) = self.meetings.remove(&key) else { return };
         let passed = door.pass_connection(meeting.to, met.as_fd());

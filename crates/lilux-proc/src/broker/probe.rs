@@ -30,14 +30,14 @@ pub fn try_out(filter: Vec<Instruction>) -> Result<(), String> {
     let failed = |errno: Errno| format!("the broker could not be tried out: {errno}");
     let (ours, theirs) = fd::message_pair().map_err(failed)?;
     let opening: Opening = serde_json::from_str(r#"{"hosts": ["a.example"]}"#).unwrap_or_default();
-    let door = Entrance::new(ours, &opening);
+    let mut door = Entrance::new(ours, &opening).map_err(failed)?;
     let (mailbox, post) = notify::post(filter, Tells::Once).map_err(failed)?;
     let Some(child) = sys::fork().map_err(failed)? else {
         sys::exit_now(be_a_tool(&post).err().map_or(0, Errno::raw_os_error));
     };
     drop(post);
     let handle = ProcessHandle::open(child).map_err(failed)?;
-    let answered = answer(mailbox, &door, &handle);
+    let answered = answer(mailbox, &mut door, &handle);
     let ended = end(child);
     answered
         .and(ended)
@@ -55,7 +55,7 @@ fn be_a_tool(post: &Post) -> Result<(), Errno> {
     connect(socket(AddressFamily::INET, SocketType::STREAM, None)?, &HOST)
 }
 
-fn answer(mailbox: Mailbox, door: &Entrance, tool: &ProcessHandle) -> Result<(), Errno> {
+fn answer(mailbox: Mailbox, door: &mut Entrance, tool: &ProcessHandle) -> Result<(), Errno> {
     let until = Some(Instant::now() + PATIENCE);
     let mut watched = [PollFd::new(&mailbox, PollFlags::IN), PollFd::new(tool, PollFlags::IN)];
     poll_until(&mut watched, until)?;
@@ -88,7 +88,9 @@ fn end(child: Pid) -> Result<(), Errno> {
 }
 
 fn has_been_led(door: &OwnedFd) -> bool {
-    let passed =
-        || fd::receive(door, &mut [0; 16], RecvFlags::DONTWAIT).map_or(0, |(_, passed)| passed.len());
-    (passed(), passed()) == (1, 1)
+    let passed = |from: &OwnedFd| {
+        let received = fd::receive(from, &mut [0; 64], RecvFlags::DONTWAIT);
+        received.ok().and_then(|(_, mut passed)| passed.pop())
+    };
+    passed(door).is_some_and(|channel| passed(&channel).is_some() && passed(&channel).is_some())
 }

@@ -86,7 +86,7 @@ impl Cell<'_> {
         self.stop_at.reached(Moment::Namespaces);
         // Never in the machine's own network, whatever guard is off.
         let door = self.door.filter(|_| self.own_network);
-        door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
+        door.map_or(Ok(()), |door| door.make(&self.namespaces.routed)).map_err(Refused::at("door"))?;
         mounts::make_private().map_err(Refused::at("propagation"))?;
         // Not later: the root is built where they are looked for.
         self.ways_in.as_ref().map_or(Ok(()), WaysIn::open).map_err(Refused::at("ways in"))?;

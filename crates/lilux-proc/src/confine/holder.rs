@@ -4,6 +4,7 @@
 //! that has ended may have left a socket in the network, with a process elsewhere that it was sent to: then they are not used
 //! again.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -21,6 +22,8 @@ pub struct Namespaces {
     /// Only where this process may not mount without one.
     pub user: Option<OwnedFd>,
     pub net: OwnedFd,
+    /// The network has the route of the door's addresses. A builder says so, whose memory is the keeper's.
+    pub routed: Cell<bool>,
     /// What the kernel says of the sockets of this network.
     sockets: OwnedFd,
 }
@@ -72,7 +75,7 @@ impl Namespaces {
         let mut found = received?.1.into_iter();
         match (found.next(), found.next(), found.next()) {
             (Some(net), Some(sockets), user) if user.is_some() == with_user => {
-                Ok(Self { user, net, sockets })
+                Ok(Self { user, net, routed: Cell::new(false), sockets })
             }
             _ => Err(ended
                 .and_then(|(_, status)| status.exit_status())

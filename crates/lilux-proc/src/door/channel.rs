@@ -1,8 +1,8 @@
 //! What a supervisor, its keepers and its door say to each other.
 //!
-//! For each run with hosts the supervisor makes a pair of sockets, the run's channel. One end goes to the door with an
-//! `Opening`, the other to the run's keeper. Through it the keeper passes what listens in the run's network namespace,
-//! and learns at the end of the run what became of it.
+//! For each run with hosts its keeper makes a pair of sockets, the run's channel. Through one end the keeper passes what
+//! listens in the run's network namespace, and learns at the end of the run what became of it. The other end goes to the
+//! door with an `Opening`, when the door is first needed.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -153,6 +153,12 @@ impl Opening {
 /// door has looked waits in the kernel.
 pub fn hand_over(channel: &OwnedFd, word: Word, sockets: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     fd::send(channel, &[IoSlice::new(&word.encode())], sockets)
+}
+
+/// Whether there is something to do for the door at once.
+pub fn is_any_readable(sockets: &[OwnedFd]) -> bool {
+    let mut watched: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    !watched.is_empty() && poll_until(&mut watched, Some(Instant::now())).is_ok_and(|count| count > 0)
 }
 
 /// Ends a run's use of the door. When this returns a report, nothing of the door is left in the run's namespace; without

@@ -1,5 +1,9 @@
 //! The half of the door that is in a run's network namespace, as its keeper makes it and takes it away again.
+//!
+//! The door hears of a run when something of it first asks for a name or connects; until then its keeper watches. Many runs
+//! that may reach hosts reach none, and waking the door would cost them as much as the rest of their network.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -10,9 +14,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
 };
 
-use super::channel::{MAX_PORTS, Opening, Word, finish, hand_over};
+use super::channel::{MAX_PORTS, Opening, Word, finish, hand_over, is_any_readable};
 use super::report::Network;
 use crate::policy::Net;
+use crate::sys::fd;
 
 /// Names are asked for here; resolvers that are told nothing else ask here too.
 const NAMES: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
@@ -24,26 +29,46 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What leads from a run's namespace to the door.
 #[derive(Debug)]
 pub struct Entrance {
+    /// Where runs are opened.
+    door: OwnedFd,
     channel: OwnedFd,
+    /// Until the door is needed.
+    unopened: Option<Unopened>,
     opening: Opening,
     ports: [u16; MAX_PORTS],
     count: usize,
 }
 
+/// What the door gets when it is needed. What was said through the channel waits at its other end.
+#[derive(Debug)]
+struct Unopened {
+    other_end: OwnedFd,
+    /// Readable when something of the run asks for a name, or connects.
+    listeners: Vec<OwnedFd>,
+    /// The run has what it needs to come here.
+    begun: bool,
+}
+
 impl Entrance {
-    /// Nothing is done yet.
-    pub fn new(channel: OwnedFd, opening: &Opening) -> Self {
+    /// Nothing is done yet. `door` is where it takes openings.
+    pub fn new(door: OwnedFd, opening: &Opening) -> Result<Self, Errno> {
+        let (channel, other_end) = fd::message_pair()?;
+        let unopened = Some(Unopened { other_end, listeners: Vec::new(), begun: false });
         let mut ports = [0; MAX_PORTS];
         let wanted = opening.ports();
         let count = wanted.len().min(MAX_PORTS);
         ports[..count].copy_from_slice(&wanted[..count]);
-        Self { channel, opening: opening.clone(), ports, count }
+        Ok(Self { door, channel, unopened, opening: opening.clone(), ports, count })
     }
 
     /// Call it inside the namespace, before the tool is there. Only system calls: it may be called between clone and
-    /// `execve`. All sockets are closed here again; the door has them.
-    pub fn make(&self) -> Result<(), Errno> {
-        add_local_route()?;
+    /// `execve`. All sockets are closed here again; they wait in the channel. `routed` says whether the namespace has the
+    /// route of the fake addresses, which stays.
+    pub fn make(&self, routed: &Cell<bool>) -> Result<(), Errno> {
+        if !routed.get() {
+            add_local_route()?;
+            routed.set(true);
+        }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let names = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
         bind(&names, &NAMES)?;
@@ -59,18 +84,49 @@ impl Entrance {
         hand_over(&self.channel, Word::Listeners, passed)
     }
 
+    /// The tool has been started in a cell: from here on somebody has to watch.
+    pub fn begin_in_cell(&mut self) -> Result<(), Errno> {
+        let Some(unopened) = &mut self.unopened else { return Ok(()) };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        unopened.listeners = match fd::receive(&unopened.other_end, &mut [0; 16], flags) {
+            Ok((_, listeners)) => listeners,
+            Err(Errno::AGAIN) => Vec::new(), // a test has switched its network off
+            Err(errno) => return Err(errno),
+        };
+        unopened.begun = !unopened.listeners.is_empty();
+        Ok(())
+    }
+
     /// For a run in walls, whose connections its keeper makes.
-    pub fn begin_in_walls(&self) -> Result<(), Errno> {
-        hand_over(&self.channel, Word::Walls, &[])
+    pub fn begin_in_walls(&mut self) -> Result<(), Errno> {
+        hand_over(&self.channel, Word::Walls, &[])?;
+        if let Some(unopened) = &mut self.unopened {
+            unopened.begun = true;
+        }
+        Ok(())
+    }
+
+    /// As soon as one of these is readable, the door is needed.
+    pub fn watched(&self) -> &[OwnedFd] {
+        self.unopened.as_ref().map_or(&[], |unopened| &unopened.listeners)
+    }
+
+    /// The door takes over, unless it has already. If that fails, the run has no network, and `close` has no report.
+    pub fn open(&mut self) -> Result<(), Errno> {
+        let Some(Unopened { other_end, listeners, .. }) = self.unopened.take() else { return Ok(()) };
+        drop(listeners);
+        self.opening.send(&self.door, other_end.as_fd())
     }
 
     /// What is asked through this socket, the door answers.
-    pub fn pass_names(&self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub fn pass_names(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.open()?;
         hand_over(&self.channel, Word::Names, &[socket])
     }
 
     /// The door leads this connection to what a fake address stands for.
-    pub fn pass_connection(&self, to: SocketAddrV4, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub fn pass_connection(&mut self, to: SocketAddrV4, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.open()?;
         hand_over(&self.channel, Word::Connection(to), &[socket])
     }
 
@@ -81,8 +137,15 @@ impl Entrance {
 
     /// Call it when nobody of the run is left: what the run did at the door, and the network that it had. Without a report
     /// the namespace must not be used again.
-    pub fn close(self) -> (Option<Network>, Net) {
-        let report = finish(&self.channel, Instant::now() + PATIENCE);
+    pub fn close(mut self) -> (Option<Network>, Net) {
+        if is_any_readable(self.watched()) {
+            // The last question of the run. If it fails, there is no report, either.
+            let _ = self.open();
+        }
+        let report = match self.unopened.take() {
+            Some(Unopened { begun, .. }) => Some(Network::unused(begun, self.ports())),
+            None => finish(&self.channel, Instant::now() + PATIENCE),
+        };
         let confirmed = report.as_ref().map(|report| self.opening.confirmed(report));
         let reached = confirmed.filter(|opening| !opening.is_empty());
         // Without the door, its namespace has no way out at all.
@@ -100,7 +163,7 @@ fn listener(port: u16) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// `ip route add local 198.18.0.0/15 dev lo`. It stays: a namespace that is used again has it already.
+/// `ip route add local 198.18.0.0/15 dev lo`.
 fn add_local_route() -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;

@@ -24,8 +24,10 @@ mod resolver;
 mod run;
 mod service;
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
@@ -35,8 +37,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::error::Fatal;
 use crate::switches::Guard;
 use crate::sys::launch::{LaunchError, Limits, Places, Program, launch};
+use crate::sys::pidfd::poll_until;
 use crate::sys::{self, fd, signals};
-use channel::Opening;
 pub use fakes::is_fake;
 pub use run::local_address;
 
@@ -57,21 +59,16 @@ impl Door {
         Self { limits, process: None }
     }
 
-    /// Opens it for one run. What is returned goes to the run's keeper.
-    pub fn open(&mut self, opening: &Opening) -> Result<OwnedFd, Errno> {
-        let (ours, theirs) = fd::message_pair()?;
-        let sent = match &self.process {
-            Some(process) => opening.send(&process.socket, theirs.as_fd()),
-            None => Err(Errno::PIPE),
-        };
-        if sent.is_err() {
-            // It has not been started, or somebody has killed it. One that is stuck is killed with the last handle on it.
+    /// Where it takes openings, for the keeper of a run that may need it.
+    pub fn open(&mut self) -> Result<OwnedFd, Errno> {
+        if self.process.as_ref().is_some_and(|process| has_gone(&process.socket)) {
             self.close();
-            let process = start(&self.limits)?;
-            opening.send(&process.socket, theirs.as_fd())?;
-            self.process = Some(process);
         }
-        fd::above_fixed_places(ours)
+        let process = match self.process.take() {
+            Some(process) => process,
+            None => start(&self.limits)?,
+        };
+        fd::above_fixed_places(&self.process.insert(process).socket)
     }
 
     /// The process, if there is one.
@@ -105,6 +102,12 @@ impl Door {
             let _ = rustix::process::kill_process(process.pid, Signal::KILL);
         }
     }
+}
+
+/// Somebody has killed it, and it has not been reaped yet.
+fn has_gone(socket: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(socket, PollFlags::empty())];
+    poll_until(&mut watched, Some(Instant::now())).is_ok_and(|count| count > 0)
 }
 
 /// Starts the process: this program once more, with nothing of this one's memory and no descriptor but its socket.

@@ -13,7 +13,8 @@ const OTHERS: &str = "*";
 /// Said when a run ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Names were answered in the run's namespace, and these ports were listened at: what the door confirms.
+    /// Names were answered in the run's namespace, and these ports were listened at: what the door confirms, or its
+    /// keeper of a run that has not come to the door.
     pub served: bool,
     pub ports: Vec<u16>,
     pub hosts: Vec<HostTraffic>,
@@ -26,6 +27,13 @@ pub struct Network {
     /// Where every host may be reached: names that were looked up, and the addresses that stood for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<(String, Ipv4Addr)>,
+}
+
+impl Network {
+    /// Nothing has asked for a name, or has connected.
+    pub fn unused(served: bool, ports: &[u16]) -> Self {
+        Self { served, ports: if served { ports.to_vec() } else { Vec::new() }, ..Self::default() }
+    }
 }
 
 /// One host, at one port.

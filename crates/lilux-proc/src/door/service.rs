@@ -230,6 +230,8 @@ impl Service {
 
     /// The run is over. Its listeners and connections are closed before its keeper hears so.
     fn close(&mut self, key: Key) {
+        // What was asked until then counts.
+        self.answer_names(key);
         let Some(run) = self.runs.get(&key) else { return };
         let connections: Vec<Key> = run.connections.iter().copied().collect();
         for connection in connections {

@@ -233,7 +233,7 @@ impl Engine {
     }
 
     fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {
-        confinement.and_then(Confinement::opening).map(|opening| self.door.open(opening)).transpose()
+        confinement.and_then(Confinement::opening).map(|_| self.door.open()).transpose()
     }
 
     fn close_failed(&mut self, request: &RunRequest, error: SpawnError) {

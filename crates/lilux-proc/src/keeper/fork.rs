@@ -22,9 +22,13 @@ impl Keeper {
     pub(super) fn fork(&mut self, received: ReceivedOrder) -> Result<(), Gone> {
         let crate::wire::Order::Start(order) = received.order else { return Err(Gone) };
         let mut passed = received.descriptors;
-        let door = entrance(&order, &mut passed);
         let begun = Instant::now();
-        let beginning = match self.begin_forked(&order, &passed, door.as_ref()) {
+        let entrance = entrance(&order, &mut passed);
+        let beginning = entrance.and_then(|door| {
+            let beginning = self.begin_forked(&order, &passed, door.as_ref())?;
+            Ok((beginning, door))
+        });
+        let (beginning, mut door) = match beginning {
             Ok(beginning) => beginning,
             Err(error) => {
                 self.report_forked(Report::Failed { error })?;
@@ -33,6 +37,7 @@ impl Keeper {
             }
         };
         let Beginning { leader, cell, enforced, observer, .. } = beginning;
+        door.as_mut().map_or(Ok(()), Entrance::begin_in_cell).map_err(|_| Gone)?;
         passed.truncate(passed.len().saturating_sub(order.descriptors.len()));
         let outputs = passed.split_off(1);
         let memory_kb = self.zygote.as_ref().and_then(super::Zygote::memory_kb);

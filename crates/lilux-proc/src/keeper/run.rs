@@ -28,6 +28,9 @@ const MAX_NAMED: usize = 1024;
 /// SIGCHLD says when to look again; this is for the case that a process hangs between two parents.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Orders, the ends of children, and what a broker, an observer or a zygote waits for.
+const ALWAYS_WATCHED: usize = 3;
+
 /// Whether a child has ended already, and is only not reaped yet.
 fn is_over(child: Pid) -> bool {
     matches!(wait::peek(child), Ok(Some(_)))
@@ -156,17 +159,20 @@ impl Run<'_> {
         let calls = observed.or_else(|| self.broker.as_ref().map(AsFd::as_fd));
         let word = keeper.zygote.as_ref().and_then(Zygote::first_word).map(AsFd::as_fd);
         let further = calls.or(word);
-        let mut watched = [
-            PollFd::new(&keeper.socket, PollFlags::IN),
-            PollFd::new(&keeper.signals, PollFlags::IN),
-            PollFd::from_borrowed_fd(further.unwrap_or(keeper.socket.as_fd()), PollFlags::IN),
-        ];
-        let count = if further.is_some() { 3 } else { 2 };
-        if poll_until(&mut watched[..count], until).is_err() {
+        let of_door = self.door.as_ref().map_or(&[][..], Entrance::watched);
+        let mut watched = Vec::with_capacity(ALWAYS_WATCHED + of_door.len());
+        watched.push(PollFd::new(&keeper.socket, PollFlags::IN));
+        watched.push(PollFd::new(&keeper.signals, PollFlags::IN));
+        // Without anything further, it is the socket once more, for nothing.
+        let flags = if further.is_some() { PollFlags::IN } else { PollFlags::empty() };
+        watched.push(PollFd::from_borrowed_fd(further.unwrap_or(keeper.socket.as_fd()), flags));
+        watched.extend(of_door.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
+        if poll_until(&mut watched, until).is_err() {
             return Wish::Gone;
         }
         let order_waits = !watched[0].revents().is_empty();
-        let call_waits = !watched[2].revents().is_empty();
+        let call_waits = further.is_some() && !watched[2].revents().is_empty();
+        let door_is_needed = watched[ALWAYS_WATCHED..].iter().any(|listener| !listener.revents().is_empty());
         let word_waits = word.is_some() && call_waits;
         if !watched[1].revents().is_empty() {
             keeper.signals.drain(Signal::CHILD);
@@ -174,8 +180,12 @@ impl Run<'_> {
         if let Some(observer) = self.observer.as_mut().filter(|_| call_waits) {
             observer.answer();
         }
-        if let (Some(broker), Some(door)) = (&mut self.broker, &self.door) {
+        if let (Some(broker), Some(door)) = (&mut self.broker, &mut self.door) {
             broker.answer(door);
+        }
+        if let Some(door) = self.door.as_mut().filter(|_| door_is_needed) {
+            // If that fails, the run has no network, and its report is missing.
+            let _ = door.open();
         }
         if word_waits && keeper.hear_zygote().is_err() {
             return Wish::Finish;

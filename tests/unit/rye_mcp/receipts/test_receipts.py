@@ -89,6 +89,21 @@ def test_a_receipt_says_what_is_known_and_how(ledger: Ledger) -> None:
     assert (reported["client"], reported["versions"]) == ("inspector", {"demo/hello": "1.0.0"})
 
 
+KNOWN_HOW = {
+    "verified": "agreed chain code lock parameters parent receipt row_sha256 run_id sealed variables",
+    "observed": "begun ended enforced exit node runtime usage",
+    "reported": "caller client item_id server versions",
+}
+
+
+def test_nothing_that_somebody_said_counts_as_verified_or_observed(ledger: Ledger) -> None:
+    """Each field stands in the one part that says how its value is known."""
+    ledger.write(run(client="inspector"), facts=FACTS)
+    [receipt] = receipts(ledger)
+    predicate = says(receipt)["predicate"]
+    assert {part: " ".join(sorted(fields)) for part, fields in predicate.items()} == KNOWN_HOW
+
+
 def test_nobody_can_guess_values_of_parameters(ledger: Ledger) -> None:
     """The digest is keyed, and another one in every run."""
     ledger.write(run(), run(), facts=FACTS)
@@ -204,8 +219,12 @@ def test_several_processes_write_one_chain(ledger: Ledger) -> None:
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
+    for writer in writers:  # all of them go before the first one is waited for
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
     for writer in writers:
-        writer.communicate("go\n")
+        writer.communicate()
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     found = ledger.verify()
     assert (found.receipts, found.problems, found.signatures) == (300, (), 1)
