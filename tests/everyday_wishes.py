@@ -2,7 +2,8 @@
 
 The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
 Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
-that, and `LATER_WISHES` when the misses of these had been looked at; no text was edited for either.
+that, and `LATER_WISHES` when the misses of these had been looked at. The examples of the system space were
+written after all three, from what each tool does: nobody who has read a set can say that it had no effect.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Final
 
 __all__ = ["BIGGEST", "FURTHER_WISHES", "LATER_WISHES", "LEAST_FOUND", "WISHES"]
 
-LEAST_FOUND: Final = (18, 12, 12)
-"""How many of each set find the right item among the first three: 13 of those that no text was edited for."""
+LEAST_FOUND: Final = (19, 12, 15)
+"""How many of each set find the right item among the first three, at least."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
 

@@ -296,7 +296,7 @@ class _Search:
         """What a wish means; empty for a query with operators, and where no word is known."""
         if self._meaning is None or QUESTION_WORDS.issuperset(self._said):
             return b""
-        return self._meaning.of_text(self._query.wish or "", self._said)
+        return self._meaning.of_text(self._query.wish or "", [*self._said, *self._asked.words])
 
     @cached_property
     def _candidates(self) -> list[_Candidate]:

@@ -122,7 +122,7 @@ def _fitting(words: list[str], room: int) -> list[str]:
 
 def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     """The words of each field, in the order of `FIELDS`."""
-    title = metadata.extra.get("title")
+    title = metadata.extra.get("title") or (metadata.annotations or {}).get("title")
     yield name_words(metadata.name)
     yield words_of(title) if isinstance(title, str) else []
     yield words_of(metadata.description[:MAX_TEXT])

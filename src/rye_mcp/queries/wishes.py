@@ -54,6 +54,15 @@ CHANGING: Final = frozenset(_CHANGING.split())
 LEAST_WORDS: Final = 2
 """How many words a sentence has that says something of its own."""
 
+_NO_ENDING: Final = "(?!(?:ai|app|co|com|dev|edu|gov|info|io|net|org)$)"
+_FILE_NAME: Final = re.compile(
+    rf"(?!\w+://|www\.)[^\s@]*(?:\w\w\.{_NO_ENDING}[a-z][a-z0-9]{{0,4}}|\w\.{_NO_ENDING}[a-z][a-z0-9]{{1,4}})",
+    re.IGNORECASE,
+)
+"""`notes.md` or `src/main.c`; no address, and no abbreviation such as `e.g.`"""
+
+_FILE: Final = "file"
+
 _SENTENCE_END: Final = re.compile(r"[.!?;:](?:\s+|$)|\n")
 _WORDS_WITH_GREETING: Final = 3
 """In a wish of more words than these, a greeting in front is not searched for."""
@@ -63,7 +72,8 @@ def as_sentence(tree: Node) -> Node:
     """What a sentence is about: without the words that only make it one, and with the parts of those that are
     put together (`real-time`) beside the whole. Every other tree stays as it is.
 
-    A greeting in front of a whole wish is left out; in `hello world`, it is searched for.
+    A greeting in front of a whole wish is left out; in `hello world`, it is searched for. A wish that names a
+    file, and says more than its name, is about a file.
     """
     terms = _bare_terms(tree)
     if terms is None:
@@ -72,6 +82,8 @@ def as_sentence(tree: Node) -> Node:
     kept = [text for text in texts if not QUESTION_WORDS.issuperset(words_of(text))] or list(texts)
     if len(kept) > _WORDS_WITH_GREETING and kept[0].lower() in GREETINGS:
         del kept[0]
+    if len(terms) > 1 and any(_FILE_NAME.fullmatch(term.text) for term in terms):
+        kept = [*dict.fromkeys([*kept, _FILE])]
     parts = tuple(Term(text) for text in kept)
     return parts[0] if len(parts) == 1 else Or(parts)
 

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "efeb92a53c71da9e7932f70c906fa794721fb8c06c1da9302e8793dba241880a"
+MANIFEST_SHA256: Final = "0b392333facfba84a32faca1e2e1507a850136a3148c4311ba4d8cafc19b52b1"

@@ -74,13 +74,19 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Count files with a pipe of two commands.",
+        "description": (
+            "Run a shell command and see its output. Execute a script or a build in the terminal. "
+            "Count files with a pipe of two commands."
+        ),
         "parameters": {"command": "ls *.txt | wc -l"},
         "files": {"a.txt": "", "b.txt": ""},
         "expect": {"contains": {"stdout": "2", "exit_code": 0, "success": True}},
     },
     {
-        "description": "Run a command that fails: the result says so.",
+        "description": (
+            "Run the test suite, and see whether it fails. Install the dependencies from the command "
+            "line."
+        ),
         "parameters": {"command": "ls ../missing; exit 3", "timeout": 600, "cwd": "backend"},
         "files": {"backend/main.c": ""},
         "expect": {"code": "tool_failed"},

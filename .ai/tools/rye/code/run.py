@@ -60,7 +60,11 @@ CONFIG = {"timeout": 300, "max_output": 4194304}
 
 EXAMPLES = [
     {
-        "description": "Compute something; the last expression is the result.",
+        "description": (
+            "Compute something; the last expression is the result. Call several tools from one "
+            "program, and get only the final result. Filter or join the results of many tool calls in "
+            "a loop. Which tools can a program call, and with which types?"
+        ),
         "parameters": {"source": "total = sum(input)\n{'total': total}", "input": [1, 2, 3]},
         "expect": {"code": "code_switched_off"},
     },

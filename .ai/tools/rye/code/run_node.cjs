@@ -33,7 +33,9 @@
 //   additionalProperties: false
 // config: {timeout: 300, max_output: 4194304}
 // examples:
-//   - description: Compute something; the last expression is the result.
+//   - description: >-
+//       Compute something in JavaScript; the last expression is the result. Call several tools from one
+//       JavaScript program. Combine the answers of many tool calls without reading each.
 //     parameters: {source: "const total = input.reduce((a, b) => a + b, 0); ({total})", input: [1, 2, 3]}
 //     expect: {code: code_switched_off}
 // ///

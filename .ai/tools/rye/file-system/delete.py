@@ -67,13 +67,19 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Throw away a file that is not needed any more; it stays in the trash.",
+        "description": (
+            "Throw away a file that is not needed any more. Delete a document. Remove an old backup, "
+            "but let me restore it later. Put a file into the trash."
+        ),
         "parameters": {"path": "old.txt"},
         "files": {"old.txt": "1"},
         "expect": {"contains": {"path": "old.txt", "type": "file"}},
     },
     {
-        "description": "Remove a directory with everything in it: that needs recursive.",
+        "description": (
+            "Remove a directory with everything in it. Get rid of a folder and all files inside. Clean "
+            "up the build output. Erase temporary files."
+        ),
         "parameters": {"path": "src"},
         "files": {"src/a.txt": "1"},
         "expect": {"code": "tool_failed"},

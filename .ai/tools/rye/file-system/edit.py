@@ -99,13 +99,21 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Correct a mistake in one line of a file, and see the diff.",
+        "description": (
+            "Correct a mistake in one line of a file, and see the diff. Fix a bug in a function. "
+            "Change a value in the configuration. Modify a few lines of a script. Insert a paragraph "
+            "into a document."
+        ),
         "parameters": {"path": "a.py", "edits": [{"old_text": "x = 1", "new_text": "x = 2"}]},
         "files": {"a.py": "x = 1\ny = 1\n"},
         "expect": {"contains": {"replacements": 1, "diff": "-x = 1\n+x = 2\n y = 1\n"}},
     },
     {
-        "description": "Replace a name wherever it stands in a file.",
+        "description": (
+            "Replace a name wherever it stands in a file. Find and replace a word in a text. Rename a "
+            "variable in the source code. Delete a line from a file. Append something at the end of a "
+            "list."
+        ),
         "parameters": {
             "path": "a.py",
             "edits": [{"old_text": "old", "new_text": "new", "replace_all": True}],
@@ -114,7 +122,7 @@ EXAMPLES = [
         "expect": {"contains": {"replacements": 2}},
     },
     {
-        "description": "Change a text that is there twice: refused, as it is not clear which is meant.",
+        "description": "Update a text that stands in a file twice.",
         "parameters": {"path": "a.py", "edits": [{"old_text": "old", "new_text": "new"}]},
         "files": {"a.py": "old = 1\nprint(old)\n"},
         "expect": {"code": "tool_failed"},

@@ -82,7 +82,11 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "List the Python files of a project, but not those that .gitignore leaves out.",
+        "description": (
+            "List the Python files of a project. Find files by their names. Which files have a certain "
+            "extension, such as .txt or .json? Where is the file called settings? Search for a file or "
+            "folder whose name I remember. Find all images. Which files changed most recently?"
+        ),
         "parameters": {"pattern": "**/*.py"},
         "files": {"a.py": "", "src/b.py": "", "build/c.py": "", ".gitignore": "build/\n"},
         "expect": {"data": {"path": ".", "paths": ["a.py", "src/b.py"], "total": 2}},

@@ -145,13 +145,19 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Where are functions defined in Python files?",
+        "description": (
+            "Where are functions defined in Python files? Which files mention this word? Where is a "
+            "variable or class used? Find the line that contains an error message."
+        ),
         "parameters": {"pattern": "^def \\w+", "globs": ["*.py"]},
         "files": {"src/a.py": "x = 1\ndef f(y):\n    return y\n", "b.txt": "def g\n"},
         "expect": {"data": {"matches": [{"path": "src/a.py", "line": 2, "text": "def f(y):"}]}},
     },
     {
-        "description": "Search the source code for a word, in capitals or not.",
+        "description": (
+            "Search the source code for a word, in capitals or not. Find all TODO comments. Look for a "
+            "phrase inside all documents of a folder. How many times does a text occur?"
+        ),
         "parameters": {"pattern": "TODO(", "literal": True, "ignore_case": True, "output": "files"},
         "files": {"a.py": "# todo(me): more\n", "b.py": "nothing\n"},
         "expect": {"data": {"files": ["a.py"]}},

@@ -91,7 +91,12 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Which file in a folder is the biggest?",
+        "description": (
+            "Which file in a folder is the biggest? What files are in this directory? Show the "
+            "contents of a folder. How big are these files, and when were they last modified? Which "
+            "files use the most disk space? What are the newest files? List subdirectories. Does a "
+            "file exist?"
+        ),
         "parameters": {"path": "src", "sort": "size", "limit": 1},
         "files": {"src/small.txt": "1", "src/large.txt": "12345"},
         "expect": {"contains": {"path": "src", "total": 2, "truncated": True}},

@@ -68,7 +68,10 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Give a file another name, in a directory that is made for it.",
+        "description": (
+            "Give a file another name. Rename a document. Move a picture to another folder. Put these "
+            "files into a subdirectory. Reorganise folders."
+        ),
         "parameters": {"source": "a.txt", "target": "old/a.txt"},
         "files": {"a.txt": "1"},
         "expect": {
@@ -82,7 +85,7 @@ EXAMPLES = [
         },
     },
     {
-        "description": "Move a file to a place where there is one already: that one is not replaced.",
+        "description": "Change the name of a directory. Move a file to a place where there is one already.",
         "parameters": {"source": "a.txt", "target": "b.txt"},
         "files": {"a.txt": "1", "b.txt": "2"},
         "expect": {"code": "tool_failed"},

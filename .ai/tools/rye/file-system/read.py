@@ -110,7 +110,11 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Show a few lines of a file, with their numbers.",
+        "description": (
+            "Show a few lines of a file, with their numbers. Open a document and read it. What is "
+            "written in this text file? Show me the source code of a script. Display the content of "
+            "the readme."
+        ),
         "parameters": {"path": "notes.txt", "start_line": 2, "max_lines": 2},
         "files": {"notes.txt": "one\ntwo\nthree\nfour\n"},
         "expect": {
@@ -118,13 +122,16 @@ EXAMPLES = [
         },
     },
     {
-        "description": "What are the last lines of a log?",
+        "description": (
+            "What are the last lines of a log? View an image or a screenshot. See a photo. Print the "
+            "first lines of a table. Load a configuration."
+        ),
         "parameters": {"path": "run.log", "start_line": -1, "format": "plain"},
         "files": {"run.log": "begun\nfailed\n"},
         "expect": {"contains": {"text": "failed\n", "start_line": 2}},
     },
     {
-        "description": "Read a file outside the project: refused.",
+        "description": "Read the bytes of a binary file.",
         "parameters": {"path": "../secret.txt"},
         "expect": {"code": "tool_failed"},
     },

@@ -74,7 +74,10 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Save a note as a new file, in directories that are made for it.",
+        "description": (
+            "Save a note as a new file. Create a text file with this content. Write a new script. "
+            "Store the results in a document. Make a file in a new folder."
+        ),
         "parameters": {"path": "src/demo/hello.txt", "content": "hello\n", "create_only": True},
         "expect": {
             "contains": {
@@ -86,7 +89,10 @@ EXAMPLES = [
         },
     },
     {
-        "description": "Save a text only if there is no such file yet.",
+        "description": (
+            "Save a text only if there is no such file yet. Overwrite a file with other content. Write "
+            "down what I tell you."
+        ),
         "parameters": {"path": "a.txt", "content": "new", "create_only": True},
         "files": {"a.txt": "old"},
         "expect": {"code": "tool_failed"},

@@ -70,7 +70,11 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Record a new file, in the first commit of a repository.",
+        "description": (
+            "Record a new file in the repository. Commit my changes with a message. Check in what I "
+            "have done. Save the state of the project in version control. Commit only some of the "
+            "files."
+        ),
         "parameters": {"message": "Begin", "paths": ["notes.txt"]},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

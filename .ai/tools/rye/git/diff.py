@@ -94,7 +94,11 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Which lines are different from what was committed? None, here.",
+        "description": (
+            "Which lines are different from what was committed? What did I change since yesterday? "
+            "Compare two branches. Show my local modifications line by line. What is the difference "
+            "between two versions?"
+        ),
         "parameters": {},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",
@@ -104,7 +108,7 @@ EXAMPLES = [
         "expect": {"data": {"files": [], "patch": ""}},
     },
     {
-        "description": "Compare with an option in place of a revision: refused.",
+        "description": "Make a patch of my changes. What is about to be committed?",
         "parameters": {"from": "--output=canary"},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

@@ -118,7 +118,11 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Who committed what, and when? Nobody, here.",
+        "description": (
+            "Who committed what, and when? Show the history of the project. What are the latest "
+            "commits? What did a certain author do last week? When was this file last changed, and by "
+            "whom? Find a commit by its message. Who contributed to this repository?"
+        ),
         "parameters": {"limit": 5},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

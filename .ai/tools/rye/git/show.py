@@ -80,7 +80,11 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "What did a certain commit change? There is no such revision here.",
+        "description": (
+            "What did a certain commit change? Show the details of a revision. What did this file look "
+            "like in an older version? Look at the previous version of a document. What was in the "
+            "last release?"
+        ),
         "parameters": {"revision": "nowhere"},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

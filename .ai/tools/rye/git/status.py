@@ -75,7 +75,10 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Which files are new, and not added yet?",
+        "description": (
+            "Which files are new, and not added yet? Which branch am I on? What have I modified? Are "
+            "there changes that are not committed? Is the working tree clean? What is staged?"
+        ),
         "parameters": {},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",
@@ -86,7 +89,7 @@ EXAMPLES = [
         "expect": {"contains": {"branch": "main", "commit": None, "clean": False}},
     },
     {
-        "description": "Is this folder in a repository at all? It is not.",
+        "description": "Is this folder in a repository at all? Are there merge conflicts?",
         "parameters": {},
         "expect": {"code": "tool_failed"},
     },

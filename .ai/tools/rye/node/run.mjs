@@ -50,14 +50,16 @@
 //   idempotentHint: false
 //   openWorldHint: true
 // examples:
-//   - description: Calculate something with JavaScript.
+//   - description: >-
+//       Calculate something with JavaScript. Run a snippet with Node. Try out an npm package. Evaluate an
+//       expression in JavaScript.
 //     parameters: {code: console.log(6 * 7)}
 //     expect: {data: {stdout: "42\n", stderr: "", exit_code: 0, success: true}}
 //   - description: Read a file of the project from an ES module.
 //     parameters: {code: "import { readFileSync } from 'node:fs'; console.log(await readFileSync('a.txt', 'utf8'))", module: true}
 //     files: {a.txt: hello}
 //     expect: {contains: {stdout: "hello\n"}}
-//   - description: "Throw an exception: a failure."
+//   - description: Throw an exception in JavaScript, and see the failure.
 //     parameters: {code: throw new Error('no')}
 //     expect: {code: tool_failed}
 // ///

@@ -76,12 +76,18 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Calculate something with a few lines of Python.",
+        "description": (
+            "Calculate something with a few lines of Python. Execute a Python script. Do some maths or "
+            "statistics. Convert or parse data with code. Try out a snippet."
+        ),
         "parameters": {"code": "print(6 * 7)"},
         "expect": {"data": {"stdout": "42\n", "stderr": "", "exit_code": 0, "success": True}},
     },
     {
-        "description": "Count how often a word is in a file of the project, with an argument.",
+        "description": (
+            "Count how often a word is in a file of the project. Analyse a table with Python. Import a "
+            "module of the project and test it."
+        ),
         "parameters": {
             "code": "import sys\nprint(open('a.txt').read().count(sys.argv[1]))",
             "arguments": ["o"],
@@ -90,7 +96,7 @@ EXAMPLES = [
         "expect": {"contains": {"stdout": "4\n"}},
     },
     {
-        "description": "Run code that raises an exception: a failure.",
+        "description": "Run code that raises an exception, and see the traceback.",
         "parameters": {"code": "raise ValueError('no')"},
         "expect": {"code": "tool_failed"},
     },

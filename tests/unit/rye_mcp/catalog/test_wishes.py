@@ -52,6 +52,27 @@ def test_a_tool_is_found_by_what_its_examples_are_for(shelf: Shelf) -> None:
     assert found(shelf, "description:loud") == []
 
 
+def test_the_title_of_the_annotations_is_that_of_an_item_without_one(shelf: Shelf) -> None:
+    shelf.put("kill", tool("kill", "Ends what was begun", ANNOTATIONS={"title": "Stop a process"}))
+    assert found(shelf, "title:process") == ["kill"]
+
+
+@pytest.mark.parametrize("wish", ["what does notes.md say", "delete src/main.c", "open D:/reports/June.PDF"])
+def test_a_wish_that_names_a_file_is_about_a_file(shelf: Shelf, wish: str) -> None:
+    shelf.put("read", tool("read", "Shows lines of a file"))
+    page = shelf.search(wish)
+    assert ([hit.item_id for hit in page.hits], page.total) == (["read"], 1)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["notes.md", "mail me@example.de", "open example.com", "ask https://example.org/notes.md", "e.g. U.S"],
+)
+def test_an_address_an_abbreviation_or_a_lone_name_asks_for_no_other_word(shelf: Shelf, wish: str) -> None:
+    shelf.put("greet", tool("greet", "file"))
+    assert not shelf.search(wish).total
+
+
 @pytest.mark.parametrize("examples", ["loud", [3, {"description": 4}, None], {"description": "loud"}])
 def test_examples_of_another_shape_say_nothing(shelf: Shelf, examples: Any) -> None:
     shelf.put("measure", tool("measure", "Measures", EXAMPLES=examples))
