@@ -49,6 +49,10 @@ MAX_ADDED_MS: Final[Mapping[str, float]] = {"walls": 0.2, "cell": 0.6, "cell, ho
 MAX_BROKER_MS: Final = 0.1
 """The most that hosts add to walls."""
 
+MAX_PROBE_MS: Final = 20.0
+"""The most that it takes to find out what can be enforced, once for each supervisor."""
+
+PROBES: Final = 20
 MIN_RUNS_S: Final = 1000.0
 MAX_TOOL_RATIO: Final = 1.06
 
@@ -57,12 +61,14 @@ MAX_TOOL_RATIO: Final = 1.06
 class Figures:
     """The figures of one user: medians in milliseconds, what was added to each run, and runs a second.
 
+    `probe_ms` is the time of `lilux-proc probe`, with the start of that program.
     `tool_ratio` is the time of a Python tool that writes its project in a cell, over the same unconfined.
     """
 
     median_ms: Mapping[str, float]
     added_ms: Mapping[str, float]
     per_second: Mapping[str, float]
+    probe_ms: float
     tool_ratio: float | None = None
 
     def targets(self, user: str) -> list[Target]:
@@ -75,6 +81,7 @@ class Figures:
         targets.append(
             Target(f"time for a run in a cell, four at once, {user}", per_run, 1e3 / MIN_RUNS_S, "ms")
         )
+        targets.append(Target(f"a probe, {user}", self.probe_ms, MAX_PROBE_MS, "ms"))
         if "walls, hosts" in self.added_ms:
             over = self.added_ms["walls, hosts"] - self.added_ms["walls"]
             targets.append(Target(f"walls, hosts over walls, {user}", over, MAX_BROKER_MS, "ms"))
@@ -167,7 +174,16 @@ async def _measure(quick: bool, rounds: int, *, with_tool: bool) -> Figures | No
     count = QUICK_CROWD if quick else CROWD
     crowds = {name: await _crowd(primitive, policy, count) for name, policy in contenders.items()}
     medians = {name: statistics.median(took) for name, took in times.items()}
-    return Figures(medians, added, crowds, await _tool_ratio(rounds // 3 + 1) if with_tool else None)
+    ratio = await _tool_ratio(rounds // 3 + 1) if with_tool else None
+    return Figures(medians, added, crowds, statistics.median(_probe() for _ in range(PROBES)), ratio)
+
+
+def _probe() -> float:
+    """Find out what can be enforced, as each supervisor does once, in a program of its own."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    started = time.perf_counter()
+    subprocess.run([shutil.which("lilux-proc", path=path) or "", "probe"], capture_output=True, check=True)
+    return (time.perf_counter() - started) * 1e3
 
 
 async def _tool_ratio(rounds: int) -> float:
