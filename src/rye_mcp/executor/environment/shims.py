@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lilux._dataclasses import dataclass
-from lilux._files import make_directory, read_capped
+from lilux._files import make_directory, read_capped, real_path
 from lilux._stamps import Stamp, settled, stamp_of
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
@@ -162,7 +162,7 @@ def _seen(program: str, _link: Stamp | None, _file: Stamp | None) -> str | None:
     if real in _LINKED:
         return None if os.path.basename(program) == real else real  # noqa: PTH119
     try:
-        with Path(program).open("rb") as file:
+        with open(program, "rb", buffering=0) as file:  # noqa: PTH123 - of each file on a PATH
             head = file.read(_HEAD_BYTES)
     except OSError:
         return None
@@ -172,7 +172,7 @@ def _seen(program: str, _link: Stamp | None, _file: Stamp | None) -> str | None:
 
 def _name_of(program: str) -> str:
     """Return the name of a file behind all links; a hard link has the name of the manager beside it."""
-    real = os.path.realpath(program)
+    real = real_path(program)
     try:
         is_linked = os.stat(real).st_nlink > 1  # noqa: PTH116 - of each file on a PATH
     except OSError:
@@ -216,22 +216,26 @@ class PathWithoutShims:
         if not variables.get("PATH"):
             return variables
         entries = variables["PATH"].split(os.pathsep)
-        kept = [used for entry in entries if (used := self._used_for(entry)) is not None]
+        seen: dict[str, set[str]] = {}
+        kept = [used for entry in entries if (used := self._used_for(entry, seen)) is not None]
         return variables if kept == entries else {**variables, "PATH": os.pathsep.join(kept) or _NOWHERE}
 
-    def _used_for(self, entry: str) -> str | None:
-        """Return the replacement of an entry; None without one."""
+    def _used_for(self, entry: str, seen: dict[str, set[str]]) -> str | None:
+        """Return the replacement of an entry; None without one. `seen` has the shims of entries before."""
         if is_place_of_shims(entry):
             return None
         stamp = stamp_of(entry)
         known = self._known.get(entry)
         if known is None or known[0] is None or known[0] != stamp:
-            known = self._known[entry] = (settled(stamp), self._looked_up(entry))
+            known = self._known[entry] = (settled(stamp), self._looked_up(entry, seen))
         return known[1]
 
-    def _looked_up(self, entry: str) -> str | None:
-        programs = list(_programs_in(entry))
-        shims = {path for path in programs if is_shim(path)}
+    def _looked_up(self, entry: str, seen: dict[str, set[str]]) -> str | None:
+        real = os.path.realpath(entry)
+        place = real if real in _OF_THE_SYSTEM else entry  # of these, one often is a link to another
+        if place not in seen:
+            seen[place] = {os.path.basename(path) for path in _programs_in(place) if is_shim(path)}  # noqa: PTH119
+        shims = {os.path.join(entry, name) for name in seen[place]}  # noqa: PTH118
         if not shims:
             return entry
         try:
@@ -259,7 +263,7 @@ class PathWithoutShims:
 
 def _programs_in(entry: str) -> Iterator[str]:
     """Yield the programs of a directory that may be shims."""
-    links_alone = os.path.realpath(entry) in _OF_THE_SYSTEM
+    links_alone = entry in _OF_THE_SYSTEM
     with suppress(OSError), os.scandir(entry) as found:
         yield from (each.path for each in found if not links_alone or each.is_symlink())
 

@@ -23,9 +23,10 @@ from lilux.primitives.subprocess import (
 )
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
-from rye_mcp.executor.warm.line import PROCESSORS, Place
+from rye_mcp.executor.warm.line import PROCESSORS, Line, Place
 from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, memory_allows
 from rye_mcp.executor.warm.recipe import MAX_FORK_MS, MAX_PROCESSOR_MS, Recipe, Slot, is_worn
+from rye_mcp.executor.warm.turns import Turn
 from rye_mcp.metadata import Warm
 
 RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"))
@@ -233,6 +234,7 @@ async def test_a_call_does_not_wait_for_what_takes_longer_than_a_start() -> None
         taken(found)
         line = found._here()["a"].line
         line.start_s, line.busy_s = 1.0, 2.0
+        assert not line.is_worth_it(1)
         assert await found.free("a") is None
 
 
@@ -330,6 +332,35 @@ async def test_a_worn_zygote_is_closed_when_the_call_that_has_its_child_has_ende
         found.used("a", template)
         await background.wait()
         assert len(template.zygotes) == 2
+
+
+class Ending(Parked):
+    """Takes its call, and ends in this way."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    async def run(self, call: CallSpec) -> SubprocessResult:
+        return SubprocessResult(self.kind == "exited", "", "", 0, 0.0, kind=self.kind)
+
+
+@pytest.mark.parametrize("kind", ["exited", "signaled", "timeout"])
+async def test_nothing_more_is_forked_after_a_call_has_crashed(kind: str) -> None:
+    async with with_a_zygote() as (found, background, template):
+        seat = found.take("a").seat
+        assert seat is not None
+        turn = Turn("a", Warm("python"), replace(seat, parked=Ending(kind)), pool=found)
+        assert await turn.run(CallSpec()) is not None
+        await background.wait()
+        assert template.zygotes[0].is_alive is (kind == "exited")
+
+
+async def test_a_call_waits_no_longer_than_twice_as_long_as_its_turn_should_take() -> None:
+    line = Line()
+    line.start_s, line.busy_s = 0.001, 0.002
+    with anyio.fail_after(10):
+        assert await line.wait(lambda _: None, 1) is None
+    assert not line._places
 
 
 async def test_what_a_call_has_taken_is_not_ended_with_what_waits() -> None:
