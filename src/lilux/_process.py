@@ -73,7 +73,8 @@ class CallSpec:
     descriptor 3 is captured too. With `digests` everything it writes is hashed, which takes longer than
     reading it. `on_output` gets what it writes as it comes, and is told how much was left out when that is
     too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid
-    and what is enforced. `policy` says what the program may do, None that nothing confines it. With `observe`
+    and what is enforced. Neither is called within the first `quiet` seconds, and so never for a program that
+    ends sooner. `policy` says what the program may do, None that nothing confines it. With `observe`
     it is told what the program and all that it starts name, but for files below the paths that stand there:
     for learning what it needs, because a program can deceive whoever looks on. `descriptors` are open ones of
     this process, by the number from 3 to 19 that each has in the program; they stay open here.
@@ -91,6 +92,7 @@ class CallSpec:
     on_output: OnOutput | None = None
     whole_output: bool = False
     on_started: OnStarted | None = None
+    quiet: float = 0.0
     policy: Policy | None = None
     observe: Sequence[str] | None = None
     descriptors: Mapping[int, int] = field(default_factory=dict)
@@ -262,6 +264,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
         result_fd=_flag("result_fd", spec.result_fd),
         digests=_flag("digests", spec.digests),
+        quiet_ms=milliseconds("quiet", spec.quiet) if spec.quiet else None,
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
         policy=spec.policy,

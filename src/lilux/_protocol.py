@@ -82,6 +82,7 @@ class RunRequest:
     stream_credit: int | None = None
     stream_whole: bool = False
     notify: bool = False
+    quiet_ms: int | None = None
     policy: Policy | None = None
     observe: Sequence[str] | None = None
     """Paths to pass over, when it is to be told what the tool names."""
@@ -97,7 +98,7 @@ class RunRequest:
     _IF_ANY: ClassVar = ("args", "env")
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
-        *("prepare", "zygote"),
+        *("quiet_ms", "prepare", "zygote"),
     )
 
     def header(self, id: int) -> Header:

@@ -6,6 +6,8 @@ Rules:
   a session). The others wait for their turn: one session with many calls does not keep others waiting.
 - Work that may take longer, such as a first index, has a thread of its own, and turns of its own (`in_turn`).
 - What a call does with files (`off_loop`) is short, and waits for no turn: only a disk or a lock holds it up.
+- Stages that follow each other share one trip to a thread (`in_one_trip`), up to the first that says that it
+  needs the event loop (`on_loop`).
 - The work has a limit of its own, as `lilux.schemas` has. A call that is given up waits for what runs.
 
     errors = await apart(partial(validate_parameters, values, schema))
@@ -16,12 +18,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -36,9 +39,11 @@ __all__ = [
     "apart",
     "apart_if_large",
     "beside",
+    "in_one_trip",
     "in_turn",
     "off_loop",
     "on_behalf_of",
+    "on_loop",
     "size_of",
 ]
 
@@ -87,6 +92,8 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
 
     It is done even in a call that was given up if it is `shielded`: for what a call has to leave behind.
     """
+    if _is_on_a_trip.get():
+        return work()
     done = partial(to_thread.run_sync, work, limiter=_turns_here().file_hands)
     if not shielded:
         return await done()
@@ -96,9 +103,67 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
     return answers[0]
 
 
+async def in_one_trip(stages: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    """Take stages through one thread, as far as they only do what `off_loop` is for; the rest as always."""
+    trip = _Trip(stages())
+    try:
+        await off_loop(trip.go)
+    except BaseException:
+        trip.give_up()
+        raise
+    return await trip
+
+
+async def on_loop() -> None:
+    """Go on in the event loop: what follows waits for something, or is of the event loop."""
+    if _is_on_a_trip.get():
+        await _ToLoop()
+
+
+class _ToLoop:
+    """Ends the trip of the stages that await it."""
+
+    def __await__(self) -> Generator[_ToLoop, None, None]:
+        yield self
+
+
+class _Trip(Generic[Answer]):
+    """Stages that begin in a thread. Awaited, they go on where they stand."""
+
+    def __init__(self, stages: Coroutine[Any, Any, Answer]) -> None:
+        self._stages = stages
+        self._answer: list[Answer] = []
+        self._has_begun = False
+
+    def go(self) -> None:
+        """The way through the thread."""
+        self._has_begun = True
+        token = _is_on_a_trip.set(True)
+        try:
+            self._stages.send(None)  # comes back where a stage asks for the event loop
+        except StopIteration as done:
+            self._answer.append(done.value)
+        finally:
+            _is_on_a_trip.reset(token)
+
+    def give_up(self) -> None:
+        """Nobody wants them any more, before they began or after they failed."""
+        if not self._has_begun:
+            self._stages.close()
+
+    def __await__(self) -> Generator[Any, Any, Answer]:
+        if self._answer:
+            return self._answer[0]
+        return (yield from self._stages.__await__())
+
+
+_is_on_a_trip: ContextVar[bool] = ContextVar("is_on_a_trip", default=False)
+
+
 @asynccontextmanager
 async def in_turn(kind: str = "") -> AsyncIterator[None]:
     """The turn of the caller among its own calls; each kind of work has turns of its own."""
+    await on_loop()
     by_caller, which = _turns_here().by_caller, (caller(), kind)
     turn = by_caller.setdefault(which, _Turn())
     turn.users += 1

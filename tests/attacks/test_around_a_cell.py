@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
+from rye_mcp.executor.job.bytecode import MIN_SOURCE_BYTES
 from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
@@ -156,7 +157,8 @@ async def test_compiling_starts_no_interpreter_that_a_tool_could_have_prepared(c
     cell.canary.unlink()  # the negative control: it is what an interpreter beside this file runs
     for name in ("__init__.py", "parts/__init__.py"):
         cell.sign(f"demo/{name}", '"""A package."""\n', SignerKind.PERSON)
-    cell.sign("demo/parts/helper.py", "VALUE = 1\n", SignerKind.PERSON)
+    long_enough = f"VALUE = 1\n# {'x' * MIN_SOURCE_BYTES}\n"  # or it is not compiled at all
+    cell.sign("demo/parts/helper.py", long_enough, SignerKind.PERSON)
     result = await cell.run(cell.sign("demo/imports.py", USES_MODULE, SignerKind.PERSON))
     assert result.data == 1, (result.error, result.stderr)
     assert not cell.canary.exists()

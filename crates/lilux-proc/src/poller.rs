@@ -133,6 +133,8 @@ pub enum Alarm {
     Overdue(Key),
     /// Output has been held back and may be sent now.
     Stream(Key),
+    /// Somebody may look on by now.
+    Quiet(Key),
     /// Escapees were killed; see whether they are gone.
     Sweep,
     /// Idle keepers and memory may be given back.

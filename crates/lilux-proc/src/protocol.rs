@@ -121,6 +121,9 @@ pub struct RunRequest {
     pub stream: Option<StreamRequest>,
     #[serde(default)]
     pub notify: bool,
+    /// Send no event but the last one before the run has lasted so long.
+    #[serde(default)]
+    pub quiet_ms: u64,
     #[serde(default)]
     pub policy: Option<Policy>,
     /// Tell what the tool named: files, programs, addresses.
@@ -174,6 +177,7 @@ impl Default for RunRequest {
             spool: None,
             stream: None,
             notify: false,
+            quiet_ms: 0,
             policy: None,
             observe: None,
             descriptors: Vec::new(),
@@ -291,6 +295,9 @@ pub struct CallRequest {
     pub stream: Option<StreamRequest>,
     #[serde(default)]
     pub notify: bool,
+    /// Send no event but the last one before the run has lasted so long.
+    #[serde(default)]
+    pub quiet_ms: u64,
 }
 
 /// What a parked process reads, up to the end of file.
@@ -321,6 +328,7 @@ impl CallRequest {
             spool: self.spool.clone(),
             stream: self.stream.clone(),
             notify: self.notify,
+            quiet_ms: self.quiet_ms,
             ..RunRequest::default()
         }
     }

@@ -82,7 +82,7 @@ pub struct Run {
     parked: Option<OwnedFd>,
     /// Of a zygote: what everything that is forked from it may do.
     pub profile: Option<Profile>,
-    /// What was parked: its pid, and what is enforced.
+    /// Its pid, and what is enforced, once it was started.
     pub tool: Option<(i32, Option<Enforced>)>,
     /// The call, on its way.
     pub call: Option<Input>,
@@ -90,6 +90,8 @@ pub struct Run {
     pub notify: bool,
     /// `started` has been sent, or was not asked for: it comes before any output.
     pub announced: bool,
+    /// Until then, only the last event of the run is sent.
+    pub quiet_until: Option<Instant>,
     /// Set when the client broke the rules: the run ends with this instead of a result.
     pub refusal: Option<RequestError>,
     /// `kill` requests that are answered when the run is gone.
@@ -172,6 +174,7 @@ impl Run {
             watch: request.stream.as_ref().map(Watch::new),
             notify: request.notify,
             announced: !request.notify,
+            quiet_until: None,
             refusal: None,
             killers: Vec::new(),
             overdue_at: None,

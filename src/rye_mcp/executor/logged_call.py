@@ -66,6 +66,8 @@ class LoggedCall:
             "parent": caller.parent,
         }
         self._begun: float | None = None
+        self.is_under_way = False
+        """Whether the log says that it has begun, and not yet how it ended."""
         self._facts = RunFacts(agreed=agreed)
 
     @asynccontextmanager
@@ -94,7 +96,7 @@ class LoggedCall:
 
     def _began(self, decided: DecidedCall, variables: Iterable[str], *, sealed: bool) -> Notices:
         verified = decided.verified
-        self._begun = time.perf_counter()
+        self._begun, self.is_under_way = time.perf_counter(), True
         self._known |= {
             "item_id": verified.chain.root.item_id,
             "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
@@ -139,6 +141,7 @@ class LoggedCall:
         self._attest(RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took))
 
     def _attest(self, record: RunRecord) -> Notices:
+        self.is_under_way = False
         attested = self._log.attest(record, self._facts)
         self.receipt = attested.receipt
         return attested.notices

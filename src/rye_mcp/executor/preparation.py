@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -134,28 +134,26 @@ class Preparation:
         self._is_swept = False
         self.warmth = Warmth(self._snapshots, self.background, warm)
 
-    async def begin(self, decision: DecidedCall, *, runs: bool = False) -> UnfinishedCall:
-        """The call up to its private copy, which is there when this returns.
+    def begin(self, decision: DecidedCall, *, runs: bool = False) -> UnfinishedCall:
+        """The call, of which nothing is prepared yet, as a block.
 
         It may run in an interpreter that waited, if it `runs` at all.
         """
-        verified = decision.verified
-        primitive = self.primitives.at_end_of(verified.chain)
-        copied = isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive
+        chain = decision.chain
+        primitive = self.primitives.at_end_of(chain)
+        copied = isinstance(primitive, SubprocessPrimitive) and not chain.root.metadata.is_primitive
         turn = self.warmth.turn(decision) if runs and copied else Turn()
-        try:
-            basis, snapshot = await off_loop(partial(self._look, verified, turn.room, copied=copied))
-        except BaseException:
-            await turn.close()
-            raise
-        paths = Paths(
+        return UnfinishedCall(self, decision, primitive, turn, copied, runs)
+
+    def paths_of(self, decision: DecidedCall, snapshot: Snapshot | None) -> Paths:
+        """Where everything of a call is."""
+        return Paths(
             project=self._project,
             user_space=self._spaces.user.root,
             system_space=self._spaces.system.root,
-            tool_source=verified.chain.root.path,
-            snapshot=snapshot or _Sources(verified.chain.root.path),
+            tool_source=decision.chain.root.path,
+            snapshot=snapshot or _Sources(decision.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs)
 
     async def facts(self) -> Facts:
         """Return what this machine can enforce; it is found out once."""
@@ -174,14 +172,12 @@ class Preparation:
         await self.background.close()
         await off_loop(self._snapshots.close, shielded=True)
 
-    def _look(
-        self, verified: VerifiedChain, room: Room | None, *, copied: bool
-    ) -> tuple[Basis, Snapshot | None]:
-        """Do the file work of a call before it runs: look up its environment, and make its copy."""
-        basis = self.environments.look(verified, self._project)
-        return basis, self._snapshot(verified, room) if copied else None
+    def basis_of(self, verified: VerifiedChain) -> Basis:
+        """Look up what the environment of a call depends on."""
+        return self.environments.look(verified, self._project)
 
-    def _snapshot(self, verified: VerifiedChain, room: Room | None) -> Snapshot:
+    def snapshot_of(self, verified: VerifiedChain, room: Room | None) -> Snapshot:
+        """Make the private copy of a call."""
         if not self._is_swept:
             self._is_swept = True
             self._snapshots.sweep()
@@ -192,16 +188,16 @@ class Preparation:
 
 @dataclass(eq=False, slots=True)
 class UnfinishedCall:
-    """A call that has its private copy, and lacks its environment and its configuration."""
+    """A decided call, whose private copy is removed when the block ends; `finish` prepares it."""
 
     _preparation: Preparation
     _decision: DecidedCall
     _primitive: Any
-    _snapshot: Snapshot | None
-    _paths: Paths
-    _basis: Basis
     _turn: Turn
+    _copied: bool
     _runs: bool
+    _snapshot: Snapshot | None = None
+    _basis: Basis = field(default_factory=Basis)
     _let_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -221,7 +217,8 @@ class UnfinishedCall:
             await remove()
 
     async def finish(self) -> PreparedCall:
-        """The whole call."""
+        """The whole call. Most of its stages need no event loop, and so share one trip to a thread."""
+        await off_loop(self._look)
         decision = self._decision
         carried, permitted = decision.verified.carried, decision.permitted_env
         environments = self._preparation.environments
@@ -245,6 +242,17 @@ class UnfinishedCall:
         return PreparedCall(
             decision, environment, self._snapshot, job, notices, unsealed, enforceable, self._let_wait
         )
+
+    def _look(self) -> None:
+        """Do the file work of a call before it runs: look up its environment, and make its copy."""
+        preparation, verified = self._preparation, self._decision.verified
+        self._basis = preparation.basis_of(verified)
+        if self._copied:
+            self._snapshot = preparation.snapshot_of(verified, self._turn.room)
+
+    @property
+    def _paths(self) -> Paths:
+        return self._preparation.paths_of(self._decision, self._snapshot)
 
     @property
     def _calls(self) -> bool:

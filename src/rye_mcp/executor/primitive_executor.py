@@ -18,7 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from rye_mcp.apart import off_loop
+from lilux._dataclasses import dataclass
+from rye_mcp.apart import in_one_trip, off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.admission import admitted
 from rye_mcp.executor.bundle import Bundle
@@ -42,7 +43,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.own_directories import state_directory
 from rye_mcp.receipts.runner import RunnerNotary
 from rye_mcp.runs.ids import StreamName
-from rye_mcp.runs.live import LiveRun, LiveRuns
+from rye_mcp.runs.live import YOUNG_S, LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import Kept, KeptResults, is_result_handle, owner_of
@@ -276,9 +277,10 @@ class PrimitiveExecutor:
         logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
-        async with logged.refusals(), self._prepared(decide, runs=True) as call:
-            outcome, noticed = await self._outcome(call, logged, watch or Watch())
-            result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
+        async with logged.refusals(), self._begun(decide, logged) as run:
+            call = run.call
+            outcome = await self._outcome(run, logged, watch or Watch())
+            result = await off_loop(partial(self._result, run, outcome, logged), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
         if call.let_wait is not None:
@@ -322,40 +324,36 @@ class PrimitiveExecutor:
             await off_loop(partial(self._locks.create, placed.decided.pinned))
         return result
 
-    async def _outcome(
-        self, call: PreparedCall, logged: LoggedCall, watch: Watch
-    ) -> tuple[Outcome, tuple[Notice, ...]]:
-        """Return the outcome of a run, and the notices of it; a run that is given up is logged as such."""
+    async def _outcome(self, run: _Run, logged: LoggedCall, watch: Watch) -> Outcome:
+        """Return the outcome of a run, which others follow meanwhile."""
+        if watch.on_begun is not None:
+            watch.on_begun(logged.run_id)
+        live = self._live.begin(logged.run_id)
         try:
-            began, spool = await off_loop(partial(self._begun, call, logged))
-            if watch.on_begun is not None:
-                watch.on_begun(logged.run_id)
-            live = self._live.begin(logged.run_id)
-            try:
-                async with _calling(call, logged.run_id, watch, self._project) as job:
-                    seen = _seen_live(watch, live)
-                    outcome = await job.run(seen, call.show, spool)
-            finally:
-                self._live.end(live)
-                planted = await _planted(call, logged.run_id)
-            return outcome, (*began, *planted)
-        except BaseException:
-            await off_loop(partial(self._give_up, logged), shielded=True)
-            raise
+            async with _calling(run.call, logged.run_id, watch, self._project) as job:
+                return await job.run(_seen_live(watch, live), run.call.show, run.spool)
+        finally:
+            self._live.end(live)
 
-    def _begun(self, call: PreparedCall, logged: LoggedCall) -> tuple[tuple[Notice, ...], Spool | None]:
-        """Log that a run begins; and, for a program, a place for what is too long for the answer."""
+    def _begin(self, call: PreparedCall, logged: LoggedCall) -> _Run:
+        """Log that a run begins; for a program, there is a place for what is too long for the answer."""
         noticed = tuple(logged.began(call))
-        return noticed, self._outputs.spool(logged.run_id) if isinstance(call.job, ProcessJob) else None
+        spool = self._outputs.spool(logged.run_id) if isinstance(call.job, ProcessJob) else None
+        return _Run(call, noticed, spool)
 
-    def _give_up(self, logged: LoggedCall) -> None:
-        logged.given_up()
-        self._outputs.finish(logged.run_id)
+    def _give_up(self, run: _Run | None, logged: LoggedCall) -> None:
+        """Log that a run was given up, once what it must not have made is moved away."""
+        try:
+            if run is not None:
+                _take_planted(run.call, logged.run_id)
+        finally:
+            logged.given_up()
+            self._outputs.finish(logged.run_id)
 
-    def _result(
-        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
-    ) -> ExecutionResult:
+    def _result(self, run: _Run, outcome: Outcome, logged: LoggedCall) -> ExecutionResult:
         """Write lockfile and log, and return the result for the caller."""
+        call = run.call
+        planted = _take_planted(call, logged.run_id)
         self._outputs.finish(logged.run_id)
         kept, left_out = kept_files(call.snapshot, self._results)
         if call.decision.calls and outcome.success and is_result_handle(outcome.data):
@@ -373,7 +371,7 @@ class PrimitiveExecutor:
             receipt=logged.receipt,
             chain=pinned.as_data(),
             sealed=call.sealed,
-            notices=(*call.notices, *noticed, *later, *ended, *left_out),
+            notices=(*call.notices, *run.notices, *planted, *later, *ended, *left_out),
             kept=kept,
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
@@ -450,10 +448,28 @@ class PrimitiveExecutor:
     # --- the stages ---
 
     @asynccontextmanager
-    async def _prepared(self, decide: Decide, *, runs: bool = False) -> AsyncIterator[PreparedCall]:
+    async def _prepared(self, decide: Decide) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with admitted(), await self._preparation.begin(await decide(), runs=runs) as draft:
-            yield await draft.finish()
+        async with admitted(), self._preparation.begin(await decide()) as draft:
+            yield await in_one_trip(draft.finish)
+
+    @asynccontextmanager
+    async def _begun(self, decide: Decide, logged: LoggedCall) -> AsyncIterator[_Run]:
+        """The same of a call that runs, which the log knows of; one that is given up is logged as such."""
+
+        async def ready() -> _Run:
+            call = await draft.finish()
+            return await off_loop(partial(self._begin, call, logged))
+
+        run: _Run | None = None
+        async with admitted(), self._preparation.begin(await decide(), runs=True) as draft:
+            try:
+                run = await in_one_trip(ready)
+                yield run
+            except BaseException:
+                if logged.is_under_way:
+                    await off_loop(partial(self._give_up, run, logged), shielded=True)
+                raise
 
     def _may_see(self, run_id: str) -> bool:
         """Whether a run is one of this project, or of none like this executor."""
@@ -470,12 +486,19 @@ class PrimitiveExecutor:
         return self._decider.builder.build(item_id)
 
 
-async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A call that has begun to run, the notices of that, and the place for long output."""
+
+    call: PreparedCall
+    notices: tuple[Notice, ...]
+    spool: Spool | None
+
+
+def _take_planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """Move away the files that a run must not make, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    if missing is None:
-        return ()
-    return await off_loop(partial(missing.take_away, run_id), shielded=True)
+    return () if missing is None else missing.take_away(run_id)
 
 
 @asynccontextmanager
@@ -491,7 +514,10 @@ async def _calling(call: PreparedCall, run_id: str, watch: Watch, project: Path 
 
 
 def _seen_live(watch: Watch, live: LiveRun) -> Watch:
-    """The same observer, together with everybody who follows the runs of this user."""
+    """The same observer, together with everybody who follows the runs of this user.
+
+    They see nothing of a run that is shorter than they would notice.
+    """
     on_output, on_started = watch.on_output, watch.on_started
 
     def wrote(stream: StreamName, data: bytes, skipped: int) -> None:
@@ -504,7 +530,8 @@ def _seen_live(watch: Watch, live: LiveRun) -> Watch:
         if on_started is not None:
             on_started(pid, enforced)
 
-    return replace(watch, on_output=wrote, on_started=started)
+    quiet = YOUNG_S / 2 if on_output is None and on_started is None else watch.quiet
+    return replace(watch, on_output=wrote, on_started=started, quiet=quiet)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

@@ -221,6 +221,23 @@ async def test_a_call_carries_all_that_a_run_carries(
 
 
 @pytest.mark.parametrize("way", WAYS)
+async def test_nothing_is_told_of_a_call_that_ends_within_its_quiet_time(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
+    heard: list[object] = []
+    call = call_of(
+        spec,
+        script_of(tmp_path, "print('done')"),
+        on_output=lambda *output: heard.append(output),
+        on_started=lambda *started: heard.append(started),
+        quiet=600,
+    )
+    assert (await parked.run(call)).stdout == "done\n"
+    assert not heard
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_a_long_input_and_a_long_call_arrive(
     primitive: SubprocessPrimitive, tmp_path: Path, way: str
 ) -> None:

@@ -357,6 +357,37 @@ async def test_output_is_seen_while_the_program_runs(primitive: SubprocessPrimit
     assert seen == [("stdout", b"first\n"), ("stderr", b"second\n")]
 
 
+async def test_nothing_is_told_of_a_program_that_ends_within_its_quiet_time(
+    primitive: SubprocessPrimitive,
+) -> None:
+    heard: list[object] = []
+    spec = sh(
+        "echo first; echo second >&2",
+        on_output=lambda *output: heard.append(output),
+        on_started=lambda *started: heard.append(started),
+        quiet=600,
+    )
+    result = await primitive.run(spec)
+    assert (result.stdout, result.stderr) == ("first\n", "second\n")
+    assert not heard
+
+
+async def test_a_program_that_outlasts_its_quiet_time_is_heard_from_its_beginning(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    heard: list[object] = []
+
+    def on_output(stream: str, data: bytes, skipped: int) -> None:
+        heard.append((stream, data, skipped))
+        (tmp_path / "heard").touch()
+
+    script = f"echo first; while ! [ -e '{tmp_path}/heard' ]; do sleep 0.01; done; echo second >&2"
+    spec = sh(script, on_output=on_output, on_started=lambda *_: heard.append("started"), quiet=0.05)
+    result = await primitive.run(spec)
+    assert result.success
+    assert heard == ["started", ("stdout", b"first\n", 0), ("stderr", b"second\n", 0)]
+
+
 async def test_of_a_flood_nothing_is_left_out_when_all_of_it_is_wanted(
     primitive: SubprocessPrimitive,
 ) -> None:

@@ -149,6 +149,13 @@ impl Engine {
                 }
                 self.send_output(key);
             }
+            Alarm::Quiet(key) => {
+                if let Some(run) = self.runs.get_mut(&key) {
+                    run.quiet_until = None;
+                }
+                self.announce(key);
+                self.send_output(key);
+            }
             Alarm::Overdue(key) => self.give_up_on_keeper(key),
             Alarm::Sweep => self.sweep_once(),
             Alarm::Trim => {
@@ -317,7 +324,7 @@ impl Engine {
         let Some(watch) = run.watch.as_mut() else { return };
         let now = Instant::now();
         let waiting = run.outputs.iter().flatten().any(|output| output.has_pending());
-        if !waiting || watch.credit == 0 || !run.announced {
+        if !waiting || watch.credit == 0 || !run.announced || run.quiet_until.is_some() {
             return;
         }
         if now < watch.next_at {
@@ -332,7 +339,7 @@ impl Engine {
     }
 
     fn flush_output(&mut self, key: Key) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
+        let Some(run) = self.runs.get_mut(&key).filter(|run| run.quiet_until.is_none()) else { return };
         let Some(watch) = run.watch.as_mut() else { return };
         for stream in Stream::ALL {
             let Some(pending) =

@@ -57,9 +57,9 @@ impl Engine {
                     return;
                 }
                 if let Some(run) = self.runs.get_mut(&key) {
-                    run.announced = true;
-                    self.notices.push(Notice::Event(Event::Started { id: run.id, pid, enforced }));
+                    run.tool = Some((pid, enforced));
                 }
+                self.announce(key);
                 self.send_output(key);
             }
             Report::Failed { error } => {
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     fn notify_exited(&mut self, key: Key, ending: Ending) {
-        if let Some(run) = self.runs.get_mut(&key).filter(|run| run.notify) {
+        if let Some(run) = self.runs.get_mut(&key).filter(|run| run.notify && run.quiet_until.is_none()) {
             run.notify = false;
             self.notices.push(Notice::Event(run::exited(run.id, ending)));
         }

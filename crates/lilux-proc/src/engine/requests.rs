@@ -118,6 +118,7 @@ impl Engine {
         let parked = request.park.as_ref().map(|park| park.limit_ms);
         self.expect_end_of(key, parked.or(request.timeout_ms));
         if parked.is_none() {
+            self.keep_quiet(key, request.quiet_ms);
             self.write_input(key);
         }
         Ok(())
@@ -170,6 +171,7 @@ impl Engine {
             return Ok(());
         }
         let keeper = run.keeper;
+        self.keep_quiet(key, request.quiet_ms);
         self.announce(key);
         if let Err(errno) = self.watch_call(key) {
             self.refuse_call(
@@ -204,11 +206,19 @@ impl Engine {
         self.watch_run(key, run)
     }
 
-    /// `started`, for a process that was started long ago.
-    fn announce(&mut self, key: Key) {
-        let Some(run) = self.runs.get_mut(&key).filter(|run| run.notify) else { return };
-        run.announced = true;
+    /// Most runs are over before anybody would look on: nothing is sent of them but their end.
+    pub(super) fn keep_quiet(&mut self, key: Key, for_ms: u64) {
+        if let Some(run) = self.runs.get_mut(&key).filter(|_| for_ms > 0) {
+            run.quiet_until = Some(self.timers.set(Duration::from_millis(for_ms), Alarm::Quiet(key)));
+        }
+    }
+
+    /// `started`, unless the run is still to be quiet.
+    pub(super) fn announce(&mut self, key: Key) {
+        let wanted = |run: &&mut Run| run.notify && run.quiet_until.is_none();
+        let Some(run) = self.runs.get_mut(&key).filter(wanted) else { return };
         if let Some((pid, enforced)) = run.tool.clone() {
+            run.announced = true;
             self.notices.push(Notice::Event(Event::Started { id: run.id, pid, enforced }));
         }
     }
@@ -373,6 +383,9 @@ impl Engine {
         let run = self.runs.remove(&key)?;
         if let Entry::Occupied(entry) = self.ids.entry(run.id) {
             entry.remove();
+        }
+        if let Some(when) = run.quiet_until {
+            self.timers.cancel(when, Alarm::Quiet(key));
         }
         for pipe in run.outputs.iter().flatten().filter_map(|output| output.pipe.as_ref()) {
             self.poller.remove(pipe);

@@ -107,6 +107,7 @@ fn full_run() -> RunRequest {
         spool: Some(SpoolRequest { dir: "/tmp/spool".into(), max_bytes: 1_048_576 }),
         stream: Some(StreamRequest { credit: 262_144, interval_ms: 100, whole: false }),
         notify: true,
+        quiet_ms: 100,
         ..run(2, "python3")
     }
 }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lilux._dataclasses import dataclass
 from lilux.runtime.env_resolver import Resolution
+from rye_mcp.apart import on_loop
 from rye_mcp.executor.caller import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.environment.project import ProjectParts
 from rye_mcp.executor.environment.unresolved import (
@@ -181,6 +182,7 @@ class EnvironmentResolver:
         key = (paths.project, permitted, *((item.file.item_id, item.digest) for item in items))
         kept = self._kept.get(key)
         if kept is None or not kept.is_current(basis):
+            await on_loop()  # which asks version managers
             kept = await self._resolved(verified, basis, permitted)
             if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()

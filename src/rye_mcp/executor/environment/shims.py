@@ -26,6 +26,7 @@ from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.apart import on_loop
 from rye_mcp.executor.environment.variables import is_private, is_withheld
 from rye_mcp.other_users import why_others_write
 from rye_mcp.trust.directories import Directories
@@ -111,6 +112,7 @@ async def _asked(program: str, directories: Directories) -> str | None:
         timeout=ASK_LIMIT_S,
         max_output=_ANSWER_BYTES,
     )
+    await on_loop()
     try:
         result = await SubprocessPrimitive().run(spec)
     except ToolExecutionError:

@@ -20,7 +20,7 @@ from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
-from rye_mcp.apart import off_loop
+from rye_mcp.apart import off_loop, on_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
@@ -101,13 +101,15 @@ class Confinement:
         self._cache = os.path.realpath(cache_of(environment))
         self._facts: MachineFacts | None = None
         self._surroundings = Surroundings()
-        self._hidden = tuple(
-            dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
-        )
+        own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
+        # A link to such a place may lead into what a tool sees: a project with all settings of a person.
+        theirs = (_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
+        self._hidden = tuple(dict.fromkeys((*own, *theirs)))
 
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
+            await on_loop()
             self._facts = await SubprocessPrimitive().probe()
         return self._facts
 

@@ -86,6 +86,8 @@ class Watch:
     observer: Observer | None = None
     inside: OpenInside | None = None
     on_call: OnCall | None = None
+    quiet: float = 0.0
+    """For so many seconds nobody needs to hear of output and pid."""
 
 
 class Job(Protocol):
@@ -139,6 +141,7 @@ class ProcessJob:
             digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
+            quiet=watch.quiet,
         )
         spec = Halves(self.process.runtime, call).whole(**self._asking())
         if watch.observer is not None:

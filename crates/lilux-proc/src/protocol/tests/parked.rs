@@ -26,6 +26,7 @@ fn call() -> CallRequest {
         spool: None,
         stream: None,
         notify: false,
+        quiet_ms: 0,
     }
 }
 
@@ -41,6 +42,7 @@ fn full_call() -> CallRequest {
         spool: Some(SpoolRequest { dir: "/tmp/spool".into(), max_bytes: 1_048_576 }),
         stream: Some(StreamRequest { credit: 262_144, interval_ms: 100, whole: false }),
         notify: true,
+        quiet_ms: 100,
         ..call()
     }
 }

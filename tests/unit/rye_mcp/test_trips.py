@@ -1,0 +1,102 @@
+"""Stages that share one trip to a thread: where each runs, what comes back, how they fail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from rye_mcp.apart import apart, in_one_trip, off_loop, on_loop
+
+pytestmark = pytest.mark.both_loops
+here = threading.get_ident
+
+
+async def test_stages_that_need_no_event_loop_share_a_thread() -> None:
+    places: list[int] = []
+
+    async def stages() -> str:
+        places.append(here())
+        places.append(await off_loop(here))
+        places.append(await off_loop(here, shielded=True))
+        return "answer"
+
+    assert await in_one_trip(stages) == "answer"
+    assert len({*places}) == 1
+    assert here() not in places
+
+
+async def test_a_stage_that_needs_the_event_loop_gets_it_and_so_do_all_that_follow() -> None:
+    async def stages() -> list[int]:
+        before = here()
+        await on_loop()
+        after = here()
+        await anyio.lowlevel.checkpoint()
+        await on_loop()
+        return [before, after, here(), await off_loop(here)]
+
+    before, after, later, apart_again = await in_one_trip(stages)
+    assert after == later == here()
+    assert here() not in (before, apart_again)
+
+
+async def test_work_that_takes_turns_is_waited_for_in_the_event_loop() -> None:
+    async def stages() -> int:
+        found = await apart(lambda: 7)
+        assert here() == own
+        return found
+
+    own = here()
+    assert await in_one_trip(stages) == 7
+
+
+async def _at_once() -> None:
+    raise LookupError("in the thread")
+
+
+async def _later() -> None:
+    await on_loop()
+    raise LookupError("in the event loop")
+
+
+@pytest.mark.parametrize("stages", [_at_once, _later])
+async def test_an_error_of_a_stage_arrives(stages: Callable[[], object]) -> None:
+    with pytest.raises(LookupError):
+        await in_one_trip(stages)  # type: ignore[arg-type]
+
+
+async def test_outside_of_a_trip_there_is_nothing_to_change() -> None:
+    await on_loop()
+    assert await off_loop(here) != here()
+
+
+async def test_what_is_cancelled_before_it_begins_leaves_nothing() -> None:
+    begun: list[int] = []
+
+    async def stages() -> None:
+        begun.append(here())
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await in_one_trip(stages)
+    assert scope.cancelled_caught
+    assert not begun
+
+
+async def test_what_is_cancelled_in_the_event_loop_is_unwound() -> None:
+    ended: list[int] = []
+
+    async def stages() -> None:
+        try:
+            await on_loop()
+            scope.cancel()
+            await anyio.sleep_forever()
+        finally:
+            ended.append(here())
+
+    with anyio.CancelScope() as scope:
+        await in_one_trip(stages)
+    assert ended == [here()]
