@@ -163,7 +163,7 @@ def _weighed(item: Mapping[str, str]) -> dict[str, int]:
 
 
 class _Lexicon(NamedTuple):
-    """The rows of a table, and the number of the row of each word; of a stem, unless it is that of the same word."""
+    """The rows of a table, and the number of the row of each word; of a stem, where it is another one."""
 
     rows: bytes
     numbers: Mapping[str, int]
