@@ -382,9 +382,7 @@ async def test_a_program_that_outlasts_its_quiet_time_is_heard_from_its_beginnin
         (tmp_path / "heard").touch()
 
     script = f"echo first; while ! [ -e '{tmp_path}/heard' ]; do sleep 0.01; done; echo second >&2"
-    spec = sh(
-        script, on_output=on_output, on_started=lambda *_: heard.append("started"), quiet=0.05, timeout=60
-    )
+    spec = sh(script, on_output=on_output, on_started=lambda *_: heard.append("started"), quiet=0.05)
     result = await primitive.run(spec)
     assert result.success
     assert heard == ["started", ("stdout", b"first\n", 0), ("stderr", b"second\n", 0)]
