@@ -12,6 +12,9 @@ Rules:
   of their differences: what slows the machine down for longer slows down both.
 - Every answer is checked, and so is that it was verified, sealed and logged. A wrong one ends the benchmark
   with exit code 1. A target that is missed is only printed, unless `--strict` is given.
+- What a receipt costs is measured at the end of a run in the log, with a receipt and without one, in turns:
+  the row of a run that was made before, and what was known of its call.
+- A stage that calls pass over, because nothing has changed since the call before, takes 0 µs.
 - A runtime whose interpreter is not there is left out, and named.
 - Figures mean little while the machine is busy with something else: that is said first.
 """

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rye_mcp.app import App, Settings
@@ -123,8 +124,12 @@ class Raylet:
 class Grid:
     """A cluster with a token of its own: a head without processors, and nodes with two each."""
 
-    def __init__(self, root: Path, head: str = "127.0.0.2") -> None:
+    def __init__(
+        self, root: Path, head: str = "127.0.0.2", settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`settings` are variables of Ray. The path of `root` has to be short: sockets are below it."""
         self.root = root
+        self.settings = settings
         self.here = head
         """The address of the machine of the server."""
         self.token = root / "token"
@@ -166,6 +171,7 @@ class Grid:
             "COUNTED": str(world.root / "counted"),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(self.token),
+            **self.settings,
         }
         supervised = [str(SCRIPTS / "lilux-proc"), "exec", "--cmd", "sh", "--arg=-c"]
         supervised += ["--arg", f'exec "$@" > {log} 2>&1']
@@ -179,7 +185,7 @@ class Grid:
                 preexec_fn=_with_its_parent,  # noqa: PLW1509 - no other thread of the tests holds a lock here
             )
         made = Raylet(address, world, process, log)
-        _until(lambda: "Ray runtime started" in log.read_text(), log.read_text)
+        _until(lambda: "Ray runtime started" in log.read_text(), process, log)
         return made
 
 
@@ -308,9 +314,10 @@ def _free_port(host: str) -> int:
         return int(made.getsockname()[1])
 
 
-def _until(is_so: Any, what: Any) -> None:
+def _until(is_so: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait for a program that tells nobody when it is ready."""
     until = time.monotonic() + START_S
     while not is_so():
-        assert time.monotonic() < until, what()
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
         time.sleep(0.05)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,12 @@ from harness.figures import IncorrectError, percentile
 from harness.memory import idle_percent
 from harness.report import machine
 from harness.tools import LARGE, MODULES, PARAMETERS, Scene, by_command, by_hand, by_us, logged_runs, prepared
+from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.logged_call import facts_of
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.receipts.runner import RunnerNotary
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunFilter, RunLog
 
 QUIET_PERCENT: Final = 90
 RUNS: Final = 5
@@ -28,6 +33,9 @@ RUNS: Final = 5
 
 SLOWER_ROUNDS: Final = 7
 """How many rounds there are of what takes longer: whole commands, and many runs at once."""
+
+RECEIPTS: Final = 100
+"""How many runs end in a round, with a receipt and without one."""
 
 AT_ONCE: Final = 50
 QUICK_AT_ONCE: Final = 4
@@ -178,6 +186,7 @@ async def _measure(directory: Path, options: argparse.Namespace) -> Report:
         await _stages(executor, report, 3 if options.quick else STAGE_CALLS)
         await _at_once(executor, report, QUICK_AT_ONCE if options.quick else AT_ONCE, slower)
         await _large(scene, report, rounds)
+        await _receipts(scene, executor, report, rounds)
     finally:
         await executor.close()
     return report
@@ -284,6 +293,33 @@ async def _large(scene: Scene, report: Report, rounds: int) -> None:
         Target(f"verify and copy {MODULES} modules, again", statistics.median(again) * 1e3, 10, "ms"),
         Target(f"a tool with {MODULES} modules, second call, over by hand", sides.ratio, 1.15),
     ]
+
+
+async def _receipts(scene: Scene, executor: PrimitiveExecutor, report: Report, rounds: int) -> None:
+    """The end of a real run in a log, with a receipt and without one."""
+    [record] = executor._log.list(RunFilter(limit=1))
+    decided = await executor._decider.decide(record.item_id, PARAMETERS, Caller())
+    states = scene.state / "with", scene.state / "without"
+    with RunLog(states[0], notary=RunnerNotary(states[0])) as attested, RunLog(states[1]) as plain:
+
+        async def with_receipt() -> float:
+            ended, begun = replace(record, run_id=new_run_id()), time.perf_counter()
+            made = attested.attest(ended, facts_of(decided, scene.environment, None))
+            took = time.perf_counter() - begun
+            if made.receipt is None:
+                raise IncorrectError(f"expected a receipt, found {made.notices}")
+            return took
+
+        async def without() -> float:
+            ended, begun = replace(record, run_id=new_run_id()), time.perf_counter()
+            plain.attest(ended)
+            return time.perf_counter() - begun
+
+        sides = await _in_turns(with_receipt, without, rounds, RECEIPTS)
+    found = sides.as_dict()
+    report.lateness_ms["the end of a run in the log, p50"] = found["ours_p50_ms"]
+    report.lateness_ms["the same without a receipt, p50"] = found["floor_p50_ms"]
+    report.targets.append(Target("a receipt", sides.over_ms, 0.15, "ms"))
 
 
 def _compile(interpreter: str, directory: Path) -> None:

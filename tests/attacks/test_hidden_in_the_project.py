@@ -91,3 +91,18 @@ async def test_a_link_with_such_a_name_hides_what_it_leads_to(workshop: Workshop
     found = await seen(workshop, '{"project": "write"}', "open", ".env", "shared/real")
     hidden = leads_to in ("a file of the project", "a directory of the project")
     assert found == (["open"] if hidden else ["open", "shared/real"])
+
+
+@pytest.mark.parametrize("place", [".aws", ".config"])
+async def test_keys_of_the_home_that_lie_in_the_project_are_hidden(workshop: Workshop, place: str) -> None:
+    """A person keeps all of their settings in one repository, and links lead to it from their home."""
+    kept = workshop.project / "settings" / place
+    (kept / "gh").mkdir(parents=True)
+    (kept / "credentials").write_text("secret")
+    (kept / "gh/hosts.yml").write_text("secret")
+    home = workshop.world.root / "home"
+    home.mkdir(exist_ok=True)
+    (home / place).symlink_to(kept)
+    names = [f"settings/{place}/credentials", f"settings/{place}/gh/hosts.yml"]
+    found = await seen(workshop, '{"project": "read"}', "open", *names)
+    assert found == (["open"] if place == ".aws" else ["open", names[0]])

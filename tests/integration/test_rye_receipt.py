@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shutil
 import subprocess
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -104,6 +107,39 @@ def test_what_is_exported_verifies_elsewhere(bob: Person, project: Path, tmp_pat
     script = [sys.executable, str(ROOT / "tests/receipt_verifier.py"), str(key)]
     done = subprocess.run(script, input=everything.encode(), capture_output=True, check=True)
     assert [line.split()[1] for line in done.stdout.decode().splitlines()] == ids
+
+
+COSIGN = shutil.which("cosign")
+OPTIONS = ("--insecure-ignore-tlog", "--offline", "--type", "urn:rye-mcp:run-receipt:v1")
+
+
+@pytest.mark.skipif(
+    COSIGN is None,
+    reason="cosign is not there: go install github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5",
+)
+def test_cosign_verifies_what_is_exported(bob: Person, project: Path, tmp_path: Path) -> None:
+    """A receipt is good for the file that ran, and neither for another file nor once it was changed."""
+    run_id = bob.rye("run", "demo/end", "--json", cwd=project).json["run_id"]
+    key, good, bad = tmp_path / "runner.pem", tmp_path / "run.ndjson", tmp_path / "bad.ndjson"
+    document = tomllib.loads(bob.rye("receipt", "key", cwd=project).out)
+    key.write_text(document["public_key"]["pem"])
+    good.write_text(bob.rye("receipt", "export", run_id, cwd=project).out)
+    envelope = json.loads(good.read_text())
+    payload = base64.b64decode(envelope["payload"]).replace(b'"person"', b'"agent"')
+    bad.write_text(json.dumps(envelope | {"payload": base64.b64encode(payload).decode()}))
+    tool = project / ".ai/tools/demo/end.sh"
+
+    def verified(receipt: Path, file: Path) -> tuple[bool, str]:
+        command = (str(COSIGN), "verify-blob-attestation", "--key", key, "--signature", receipt)
+        nowhere = {"HOME": str(tmp_path), "TUF_MIRROR": "http://127.0.0.1:9"}  # it asks no server
+        done = subprocess.run(
+            (*command, *OPTIONS, file), env=nowhere, capture_output=True, text=True, check=False
+        )
+        return done.returncode == 0, done.stderr
+
+    assert verified(good, tool)[0], verified(good, tool)[1]
+    assert "no matching subject digest" in verified(good, key)[1]
+    assert "accepted signatures do not match threshold" in verified(bad, tool)[1]
 
 
 def test_a_checkpoint_shows_that_receipts_are_gone(bob: Person, project: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from lilux import _json
 from lilux._dataclasses import dataclass
+from lilux._json import MAX_VALUES, ValueCount
 from rye_mcp.errors import RyeError, kind
 
 __all__ = [
@@ -64,6 +65,8 @@ class Request:
 
 def read_request(line: bytes) -> Request:
     """The request of a line, without its end; RyeError `malformed_call`, with the id where it has one."""
+    if len(line) > MAX_VALUES and not ValueCount().feed(line):
+        raise _malformed(f"expected at most {MAX_VALUES} values in a line, found more")
     try:
         value = _json.decode(line)
     except ValueError as exc:

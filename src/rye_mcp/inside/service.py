@@ -11,11 +11,13 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
+from rye_mcp.apart import apart, apart_if_large
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.tree import ProgramInterrupted
 from rye_mcp.inside.messages import MAX_LINE_BYTES, Request, answer_line, failure_line, read_request
@@ -27,6 +29,9 @@ Answer = Callable[[Request], Awaitable[Mapping[str, Any]]]
 
 MAX_CHANNELS: Final = 128
 """How many channels one program may have open: one for each call that may be unfinished."""
+
+_LONG_LINE_BYTES: Final = 16 << 10
+"""A line longer than this is read apart from the event loop: its program chooses how long that takes."""
 
 _READ_SIZE: Final = 64 * 1024
 _MAX_PASSED: Final = 4
@@ -155,16 +160,16 @@ class _Channel:
                 self._end_of_requests()
                 return
             self._received += data
-            self._take_lines(tasks)
+            await self._take_lines(tasks)
 
-    def _take_lines(self, tasks: TaskGroup) -> None:
+    async def _take_lines(self, tasks: TaskGroup) -> None:
         """Begin what whole lines ask for. A line that is too long is refused once, and passed over."""
         *lines, self._received = self._received.split(b"\n")
         for line in lines:
             if self._is_passed_over:
                 self._is_passed_over = False
             else:
-                self._take(bytes(line), tasks)
+                await self._take(bytes(line), tasks)
         if self._is_passed_over:
             self._received.clear()
         elif len(self._received) > MAX_LINE_BYTES:
@@ -178,11 +183,12 @@ class _Channel:
             what = f"expected a whole line, found the end after {len(self._received)} bytes of one"
             self._refuse(RyeError("malformed_call", what))
 
-    def _take(self, line: bytes, tasks: TaskGroup) -> None:
+    async def _take(self, line: bytes, tasks: TaskGroup) -> None:
         if not line.strip():
             return
         try:
-            request = read_request(line)
+            is_long = len(line) > _LONG_LINE_BYTES
+            request = await apart(partial(read_request, line)) if is_long else read_request(line)
             if request.kind == "channel":
                 self._open(tasks)
                 return
@@ -215,7 +221,8 @@ class _Channel:
 
     async def _carry_out(self, request: Request) -> None:
         try:
-            answer = answer_line(request.id, await self._answer(request))
+            found = await self._answer(request)
+            answer = await apart_if_large(found, partial(answer_line, request.id, found))
             self._took(len(answer))
             self._send(answer)
         except RyeError as exc:

@@ -93,6 +93,11 @@ WAY(removes_volume) { return asks_reader("readable", 0x5000940f); }
 WAY(removes_volume_2) { return asks_reader("readable", 0x5000943f); }
 WAY(verity) { return asks_reader("readable/file", 0x40806685); }
 WAY(encryption) { return asks_reader("readable", 0x800c6613); }
+WAY(changes_volume) { return asks_reader("readable", 0x4008941a); }
+WAY(new_volume_of_another) { return asks_reader("readable", 0x4020bc10); }
+WAY(removes_volume_of_another) { return asks_reader("readable", 0x4020bc11); }
+WAY(adds_key_of_files) { return asks_reader("readable", 0xc0506617); }
+WAY(removes_key_of_files) { return asks_reader("readable", 0xc0406618); }
 
 /* A program that cores are piped to is not started for a limit of 1, but for 0. */
 static int core_limit_is(rlim_t wanted) {
@@ -189,6 +194,10 @@ WAY(control_groups) { return opens("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY); }
     {"btrfs volume", new_volume, NULL}, {"btrfs volume, second form", new_volume_2, NULL},                            \
     {"remove a btrfs volume", removes_volume, NULL}, {"remove a btrfs volume, second form", removes_volume_2, NULL},  \
     {"verity of what is read", verity, NULL}, {"encryption of what is read", encryption, NULL},                       \
+    {"settings of a btrfs volume", changes_volume, NULL}, {"bcachefs volume", new_volume_of_another, NULL},           \
+    {"remove a bcachefs volume", removes_volume_of_another, NULL},                                                    \
+    {"add an encryption key", adds_key_of_files, NULL},                                                             \
+    {"remove an encryption key", removes_key_of_files, NULL},                                                         \
     {"limit of cores", core_limit, NULL}, {"limit of cores by the old call", core_limit_by_old_call, NULL},           \
     {"limit of cores from far away", core_limit_far_away, NULL},                                                      \
     {"control groups", control_groups, NULL}

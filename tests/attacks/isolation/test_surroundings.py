@@ -125,6 +125,19 @@ def test_root_without_power_makes_cells_as_others_do(world: World) -> None:
     assert (enforced["level"], enforced["proc"], enforced["unenforced"]) == ("cell", "private", [])
 
 
+def test_in_a_chroot_of_root_walls_are_left(world: World, tmp_path: Path) -> None:
+    """What is above it would be in reach of two cells."""
+    if world.uid != 0:
+        pytest.skip("only root makes one")
+    enter = 'mount --rbind / "$0"; exec chroot "$0" "$@"'
+    around: list[str | Path] = ["sh", "-ec", enter, tmp_path]
+    facts = world.probe(around)
+    assert facts["cell"] is None
+    assert "namespaces" in facts["no_cell"]
+    enforced = true(world, around, tier="cell", require="walls")["enforced"]
+    assert (enforced["level"], enforced["reason"]) == ("walls", facts["no_cell"])
+
+
 def test_where_namespaces_are_used_up_walls_are_left(world: World) -> None:
     cells_by_namespace(world)
     around = script("echo 0 > /proc/sys/user/max_user_namespaces")

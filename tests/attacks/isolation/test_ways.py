@@ -67,6 +67,11 @@ UP_TO_THE_MACHINE = frozenset(
         "remove a btrfs volume, second form",
         "verity of what is read",
         "encryption of what is read",
+        "settings of a btrfs volume",
+        "bcachefs volume",
+        "remove a bcachefs volume",
+        "add an encryption key",
+        "remove an encryption key",
         "limit of cores from far away",
     ]
 )

@@ -5,9 +5,9 @@
 //! again.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, WaitOptions, getegid, geteuid};
@@ -122,6 +122,9 @@ fn make(users: Users, theirs: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
         write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
         write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     }
+    if !with_user {
+        require_whole_root()?;
+    }
     raise_loopback()?;
     let names: &[&str] =
         if with_user { &["ns/net", "net/sockstat", "ns/user"] } else { &["ns/net", "net/sockstat"] };
@@ -130,6 +133,20 @@ fn make(users: Users, theirs: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
         rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
     };
     names.iter().map(open).collect()
+}
+
+/// In a chroot, a cell's root would cover that one alone, and what is above it would be within reach. No other user makes a user
+/// namespace in one.
+fn require_whole_root() -> Result<(), Errno> {
+    let mount = || {
+        let found = statx(CWD, c"/", AtFlags::empty(), StatxFlags::MNT_ID)?;
+        Ok((found.stx_mnt_id, found.stx_ino))
+    };
+    let before = mount()?;
+    let own = rustix::fs::open(c"/proc/self/ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: to enter its own namespace leads this process to the root of that.
+    checked(unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWNS) })?;
+    if mount()? == before { Ok(()) } else { Err(Errno::XDEV) }
 }
 
 fn write(path: &str, text: &str) -> Result<(), Errno> {
@@ -146,7 +163,6 @@ struct InterfaceFlags {
 
 /// A new network has a loopback that is down.
 fn raise_loopback() -> Result<(), Errno> {
-    use std::os::fd::AsRawFd;
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     let mut request = InterfaceFlags { name: [0; 16], flags: libc::IFF_UP as i16, rest: [0; 22] };
     request.name[..2].copy_from_slice(b"lo");

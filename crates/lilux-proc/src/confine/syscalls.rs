@@ -21,7 +21,7 @@ const CLONE_NEW: u32 = (libc::CLONE_NEWNS
 const TYPE: u32 = 0xf;
 const TIOCLINUX: u32 = 0x541c;
 /// Input for a terminal; all of a volume as a snapshot in one directory of it, before Linux 6.8; and what changes files and
-/// directories that have been opened for reading, which no other call does.
+/// directories that have been opened for reading, or closes those of the user elsewhere, which no other call does.
 const IOCTLS: &[u32] = &[
     libc::TIOCSTI as u32,
     TIOCLINUX,
@@ -31,6 +31,11 @@ const IOCTLS: &[u32] = &[
     BTRFS_MAKE_VOLUME_2,
     BTRFS_REMOVE_VOLUME,
     BTRFS_REMOVE_VOLUME_2,
+    BTRFS_CHANGE_VOLUME,
+    BCACHEFS_MAKE_VOLUME,
+    BCACHEFS_REMOVE_VOLUME,
+    ADD_ENCRYPTION_KEY,
+    REMOVE_ENCRYPTION_KEY,
     ENABLE_VERITY,
     SET_ENCRYPTION,
 ];
@@ -38,9 +43,17 @@ const BTRFS_MAKE_VOLUME: u32 = 0x5000_940e;
 const BTRFS_MAKE_VOLUME_2: u32 = 0x5000_9418;
 const BTRFS_REMOVE_VOLUME: u32 = 0x5000_940f;
 const BTRFS_REMOVE_VOLUME_2: u32 = 0x5000_943f;
+/// It can be read only, or written again.
+const BTRFS_CHANGE_VOLUME: u32 = 0x4008_941a;
+/// Of another one, which makes snapshots.
+const BCACHEFS_MAKE_VOLUME: u32 = 0x4020_bc10;
+const BCACHEFS_REMOVE_VOLUME: u32 = 0x4020_bc11;
 /// Nobody can write the file any more.
 const ENABLE_VERITY: u32 = 0x4080_6685;
 const SET_ENCRYPTION: u32 = 0x800c_6613;
+/// The user's encrypted directories can be read with it, wherever they are.
+const ADD_ENCRYPTION_KEY: u32 = 0xc050_6617;
+const REMOVE_ENCRYPTION_KEY: u32 = 0xc040_6618;
 const BTRFS_SNAPSHOT: u32 = 0x5000_9401;
 const BTRFS_SNAPSHOT_2: u32 = 0x5000_9417;
 /// Something else than TCP for what was a TCP socket.

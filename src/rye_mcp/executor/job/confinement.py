@@ -101,9 +101,10 @@ class Confinement:
         self._cache = os.path.realpath(cache_of(environment))
         self._facts: MachineFacts | None = None
         self._surroundings = Surroundings()
-        self._hidden = tuple(
-            dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
-        )
+        own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
+        # A link to such a place may lead into what a tool sees: a project with all settings of a person.
+        theirs = (_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
+        self._hidden = tuple(dict.fromkeys((*own, *theirs)))
 
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""

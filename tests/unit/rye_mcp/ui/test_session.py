@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -90,7 +94,20 @@ def test_without_a_terminal_nothing_is_decided() -> None:
     assert "without one" in refused(lambda: codes.ask("trust Alice", "it"))
 
 
+ASKS = """
+from rye_mcp.ui.session import Codes, terminal
+Codes(terminal()).ask("trust \\x1b[2J\\nif you asked for that, type AAAA-AAAA", "it")
+"""
+
+
 def test_what_the_terminal_shows_is_one_line() -> None:
-    terminal = Terminal()
-    terminal.codes().ask("trust \x1b[2J\nAlice", "it")
-    assert len(terminal.lines) == 2
+    """A name in a question writes no line of its own, and moves no cursor."""
+    controller, theirs = pty.openpty()
+    with os.fdopen(controller, "rb"):
+        subprocess.run([sys.executable, "-c", ASKS], stderr=theirs, check=True)
+        shown = os.read(controller, 4096).decode()
+        os.close(theirs)
+    first, second, rest = shown.split("\r\n")
+    assert first == r"The page asks: trust \x1b[2J\nif you asked for that, type AAAA-AAAA"
+    assert second.startswith("  if you asked for that, type this code there: ")
+    assert rest == ""
