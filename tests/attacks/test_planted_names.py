@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.executor.job.planted import Missing
+from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.permissions.planning import GUARDED
@@ -117,6 +117,35 @@ async def test_what_other_programs_trust_is_moved_to_the_trash(
     way_back = messages[0].rpartition(": ")[2]
     do(planting, *shlex.split(way_back))
     assert (planting.project / names[0] / "config").read_text() == "evil\n"
+
+
+@pytest.mark.parametrize("others", [0, 300], ids=["few files", "many files"])
+@pytest.mark.parametrize("mode", ["755", "311"])
+async def test_however_much_is_beside_it_and_whether_it_can_be_listed(
+    planting: Planting, others: int, mode: str
+) -> None:
+    for number in range(others):
+        (planting.project / f"file{number}").touch()
+    result = await planting.run(f"mkdir .git .husky; ln -s /nowhere .envrc; chmod {mode} .")
+    planting.project.chmod(0o755)
+    assert result.success, result.error
+    assert sorted(planting.trashed) == [".envrc", ".git", ".husky"]
+    assert len(planted(result)) == 3
+
+
+def test_what_is_there_is_seen_with_its_kind(tmp_path: Path) -> None:
+    names = [f"name{number}" for number in range(12)]
+    paths = [f"{tmp_path}/{name}" for name in names]
+    (tmp_path / names[1]).touch()
+    (tmp_path / names[2]).mkdir()
+    (tmp_path / names[3]).symlink_to("nowhere")
+    expected = {paths[1]: False, paths[2]: False, paths[3]: True}
+    others = ["\0", f"{tmp_path}/no/such", f"{paths[1]}/below", *(f"{tmp_path}/no/{name}" for name in names)]
+    for crowd in (0, 300):
+        for number in range(crowd):
+            (tmp_path / f"file{number}").touch()
+        assert present([*paths, *others]) == expected
+        assert present(paths[:4]) == expected
 
 
 async def test_a_run_that_makes_very_many_is_told_in_a_few_words(planting: Planting) -> None:

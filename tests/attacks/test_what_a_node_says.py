@@ -129,6 +129,22 @@ def test_data_of_more_values_than_are_read_soon_is_no_result() -> None:
     assert len(decode_result(long_text).outcome.data) == MAX_RESULT_VALUES + 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"stderr": "x" * (1 << 15)},
+        {"error": "x" * (1 << 22), "success": False, "code": "tool_failed"},
+        {"notices": [{"code": "chain_warning", "message": "x"}] * 100_000},
+        {"kept": ["x" * 100] * 100_000},
+    ],
+    ids=lambda said: next(iter(said)),
+)
+def test_nothing_is_said_about_a_run_without_end(said: dict[str, Any]) -> None:
+    assert refusal_of(json.dumps(SAID | said).encode()) == "lost"
+    long = json.dumps(SAID | {"data": "x" * (1 << 22), "stdout": "x" * (1 << 22)}).encode()
+    assert len(decode_result(long).outcome.stdout or "") == 1 << 22
+
+
 def test_a_node_sends_no_result_that_its_server_does_not_read() -> None:
     outcome = replace(GOOD, data=[0] * MAX_RESULT_VALUES)
     with pytest.raises(RyeError) as caught:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,14 @@ def test_another_user_forks_in_cells_too(nobody: Nobody) -> None:
         run = client.fork(zygote.id, **fields)
         client.send("call", id=run, args=["/dev/null"])
         assert client.end_of(run).result["return_code"] == 0
+
+
+@as_root
+def test_no_process_of_its_user_looks_into_a_zygote(nobody: Nobody) -> None:
+    """The kernel shows what may not be looked into as root's."""
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip("only the interpreter of the system is there for another user")
+    with nobody.client() as client:
+        zygote = client.start_zygote(command=python)
+        assert Path("/proc", str(zygote.header["pid"]), "mem").stat().st_uid == 0

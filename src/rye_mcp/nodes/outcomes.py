@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Final, NoReturn
 
@@ -21,7 +21,7 @@ from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError
 from rye_mcp.executor.job.decoding import require_shallow
 from rye_mcp.executor.job.enforcement import Enforcement
-from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime
+from rye_mcp.executor.job.outcomes import MAX_STDERR_CHARACTERS, Cut, Exit, Outcome, Runtime
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import read_permissions
@@ -48,7 +48,10 @@ _MAX_TEXT: Final = 64 << 10
 """How many characters the texts of a refusal may have."""
 
 _MAX_REFUSAL_BYTES: Final = 2 << 20
-"""How long a refusal may be, however its texts are escaped."""
+"""How long a refusal may be, however its texts are escaped; and a result without data and output."""
+
+_MAX_MARK: Final = 100
+"""How many characters a mark has that stands where something was left out."""
 
 _UNKNOWN: Final = "node_refused"
 
@@ -64,6 +67,9 @@ _KINDS: Final = frozenset(
 )
 _PARTS: Final = ("exit", "usage", "enforced", "notices")
 """Values with defaults and no rule about more names: each has to be exactly as it was sent."""
+
+_OF_THE_TOOL: Final = frozenset({"data", "stdout"})
+"""What may be as long as the tool likes: of both, a part is shown."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -109,7 +115,7 @@ class _Result(_Strict):
     receipt: str | None
     exit: Exit
     stdout: str | None
-    stderr: str | None
+    stderr: Annotated[str, msgspec.Meta(max_length=MAX_STDERR_CHARACTERS + _MAX_MARK)] | None
     cuts: tuple[_Cut, ...]
     usage: Usage | None
     sealed: bool
@@ -172,6 +178,7 @@ def decode_result(data: bytes) -> Remote:
         said = json.loads(data, parse_constant=_no_number, parse_float=_number)
         found = msgspec.convert(said, _Result)
         require_shallow(found.data, data.count(b"[") + data.count(b"{"))
+        _require_short({name: value for name, value in said.items() if name not in _OF_THE_TOOL})
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
     parts = [getattr(found, name) for name in _PARTS]
@@ -205,6 +212,12 @@ def decode_refusal(data: bytes) -> RyeError:
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
     return RyeError(_known(found.code), found.error, hint=f"on the node: {found.hint}")
+
+
+def _require_short(about: Mapping[str, Any]) -> None:
+    """ValueError for more than can be shown: what is said about a run is never kept instead."""
+    if len(json.dumps(about)) > _MAX_REFUSAL_BYTES:
+        raise ValueError
 
 
 def _is_read_soon(data: bytes) -> bool:

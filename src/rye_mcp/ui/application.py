@@ -31,7 +31,7 @@ __all__ = ["ui_application"]
 
 _BLOCK_BYTES: Final = 1 << 18
 _SEE_OTHER: Final = 303
-_REPORT: Final = "try the other views; report it with what the terminal of rye ui shows"
+_REPORT: Final = "try the other views; RYE_TRACEBACK=1 rye ui, and report what its terminal shows"
 
 _log = logging.getLogger(__name__)
 
@@ -310,7 +310,7 @@ class _Pages:
     # --- refusals ---
 
     def refused(self, _: Request, error: Exception) -> Response:
-        """What was refused, with what helps; of what nobody expected, the terminal has the traceback."""
+        """What was refused, with what helps; the terminal says that a view failed as nobody expected."""
         if isinstance(error, RyeError):
             return self._parts.frame.refusal(error)
         _log.error("a view of the page failed", exc_info=error)

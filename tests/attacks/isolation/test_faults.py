@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,48 @@ def test_a_tool_that_forks_for_ever_gets_no_further_than_its_limit_and_is_ended(
     else:
         assert (answer["kind"], answer["enforced"]["limits"]) == ("exited", ["processes"])
         assert "Cannot fork" in answer["stderr"]
+
+
+HOLDS_DESCRIPTORS = """
+import os, resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+pairs, count = [], 0
+try:
+    while count < 4_000_000:
+        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        pairs[-1][0].setblocking(False)
+        try:
+            while True:
+                socket.send_fds(pairs[-1][0], [b"x"], [0] * 250)
+                count += 250
+        except BlockingIOError:
+            pass
+except OSError as refused:
+    print(refused.errno)
+open(sys.argv[1] + "/full", "w").close()
+open(sys.argv[1] + "/over").read()
+"""
+
+
+def test_a_tool_that_holds_all_descriptors_it_can_keeps_nobody_from_running(world: World) -> None:
+    """The kernel counts those under way for all programs of a user."""
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no Python of the system")
+    world.fill()
+    project = world.root / "project"
+    for name in ("full", "over"):
+        os.mkfifo(project / name)
+        os.chown(project / name, world.uid, world.uid)
+    command: list[str | Path] = ["/usr/bin/python3", "-c", HOLDS_DESCRIPTORS, project]
+    with ThreadPoolExecutor(1) as threads:
+        holder = threads.submit(world.run, command, world.policy("cell none"))
+        (project / "full").read_bytes()
+        other = true(world, [], tier="cell", require="cell")
+        (project / "over").write_bytes(b"")
+        answer = holder.result()
+    assert other["success"], other
+    assert (answer["stdout"].strip(), answer["return_code"]) == (str(errno.ETOOMANYREFS), 0), answer
 
 
 PLACES = {

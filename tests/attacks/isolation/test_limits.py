@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +64,40 @@ def test_without_groups_it_is_said_what_is_not_limited(world: World, tier: str) 
     assert "memory" in enforced["unenforced"]
     assert enforced["limits"] == (["temp"] if tier == "cell" else [])
     assert ("temp" in enforced["unenforced"]) == (tier == "walls")
+
+
+GROUPS = """
+mount -t cgroup2 none {0}
+mkdir {0}/{1}
+enter='echo $$ > {0}/{1}/cgroup.procs; exec unshare --cgroup --mount sh -ec "$0" "$@"'
+sh -ec "$enter" '{2}' "$@" && ended=0 || ended=$?
+rmdir {0}/{1}/*/ {0}/{1}
+exit $ended
+"""
+LEFT = """
+umount {0}
+mount -t cgroup2 none {0}
+cd {0}; mkdir lilux-7-5 lilux-8-5 lilux-9-{1} other-7-5; cd /
+sleep 600 & echo $! > {0}/lilux-8-5/cgroup.procs
+"$0" "$@"
+ls -d {0}/*-*-* > {2}
+kill $!; wait $! || true
+"""
+"""Of a run long ago, of one that goes on, of one that begins just now, and of somebody else."""
+
+
+def test_what_killed_supervisors_have_left_is_removed_and_no_group_that_is_used(
+    world: World, tmp_path: Path
+) -> None:
+    """In groups of the kernel's own, below one that is made for this test."""
+    if world.uid != 0:
+        pytest.skip("only root can make groups that nobody has delegated")
+    place, told, name = tmp_path / "groups", tmp_path / "told", f"rye-{tmp_path.name}-{os.getpid()}"
+    place.mkdir()
+    if subprocess.run(["unshare", "-m", "mount", "-t", "cgroup2", "none", place], check=False).returncode:
+        pytest.skip("control groups of version 2 cannot be mounted here")
+    text = GROUPS.format(place, name, LEFT.format(place, time.clock_gettime_ns(time.CLOCK_BOOTTIME), told))
+    facts = world.probe(["sh", "-ec", text, "sh"])
+    assert facts["groups"] is None or str(place) in facts["groups"]["directory"]
+    left = [Path(each).name for each in told.read_text().split()]
+    assert [each.rpartition("-")[0] for each in left] == ["lilux-8", "lilux-9", "other-7"], left

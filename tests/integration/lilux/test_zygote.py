@@ -157,6 +157,17 @@ async def test_what_is_preloaded_and_known_is_there(primitive: SubprocessPrimiti
     assert (await run(zygote, None, source, tmp_path)).stdout == f"True {script} {script}\n"
 
 
+async def test_a_call_has_its_own_mask_whatever_was_preloaded(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    (tmp_path / "changes_the_mask.py").write_text("import os\nos.umask(0o77)\n")
+    runtime = RuntimeSpec(command=sys.executable, args=["-s", "-B"], env={"PYTHONPATH": str(tmp_path)})
+    zygote = await primitive.zygote(ZygoteSpec(runtime=runtime, preload=["changes_the_mask"]))
+    os.umask(mask := os.umask(0))
+    shown = await run(zygote, None, "import os\nprint(os.umask(0))\n", tmp_path)
+    assert int(shown.stdout) == mask
+
+
 LAST = """
 import gc, sys
 class Last:

@@ -1,16 +1,18 @@
 //! A control group around one run: how many processes it has, and how much memory they take together.
 //!
 //! Groups (of version 2) are made beside or in the one of the supervisor, where their controllers have been delegated to its
-//! user. Nothing is mounted and no controller is switched on. A group is removed when nobody of its run is left.
+//! user. Nothing is mounted and no controller is switched on. A group is removed when nobody of its run is left. Of a keeper
+//! that was killed, the supervisor removes it; of a supervisor that was killed with it, the next one that starts there.
 
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, getpid};
+use rustix::process::{Pid, WaitOptions, getpid};
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
@@ -22,6 +24,8 @@ const LIMITS: [(&str, &str, &str, u64); 2] =
 const WITH_MEMORY: [(&str, u64); 2] = [("memory.swap.max", 0), ("memory.oom.group", 1)];
 const MEMBERS: &str = "cgroup.procs";
 const DELEGATED: &str = "cgroup.subtree_control";
+/// What has been empty for so long was left behind: a tool goes into its group as soon as that is made.
+const LEFT: Duration = Duration::from_secs(60);
 
 /// Where groups can be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +42,20 @@ impl Groups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut reason = "control groups of version 2 are not mounted here".to_owned();
         for directory in candidates(&own, &mounts) {
+            remove(&directory, |name| name.made + LEFT < since_start());
             match Self::try_out(directory) {
                 Ok(groups) => return Ok(groups),
                 Err(why) => reason = why,
             }
         }
         Err(reason)
+    }
+
+    /// When nobody of it is alive: what a keeper that was killed has left.
+    pub fn remove_of(&self, keepers: &[Pid]) {
+        remove(&self.directory, |name| {
+            keepers.iter().any(|keeper| keeper.as_raw_nonzero().get() == name.keeper)
+        });
     }
 
     pub fn can_limit(&self, name: &str) -> bool {
@@ -103,6 +115,45 @@ fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
     std::iter::once(inside).chain(above).collect()
 }
 
+/// Whose group it is, and when it was made. Another container may have the same numbers of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    keeper: i32,
+    /// Since the machine started, which nobody can set.
+    made: Duration,
+}
+
+impl Name {
+    fn new() -> Self {
+        Self { keeper: getpid().as_raw_nonzero().get(), made: since_start() }
+    }
+
+    fn encode(self) -> String {
+        format!("lilux-{}-{}", self.keeper, self.made.as_nanos())
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let (keeper, made) = text.strip_prefix("lilux-")?.split_once('-')?;
+        let name = Self { keeper: keeper.parse().ok()?, made: Duration::from_nanos(made.parse().ok()?) };
+        Some(name).filter(|name| name.encode() == text)
+    }
+}
+
+fn since_start() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(now).unwrap_or_default()
+}
+
+/// Those of a kind that are in a directory. The kernel removes none that somebody is in.
+fn remove(directory: &Path, is_left: impl Fn(Name) -> bool) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_left =
+        |entry: &fs::DirEntry| entry.file_name().to_str().and_then(Name::decode).is_some_and(&is_left);
+    for group in entries.filter(is_left) {
+        let _ = fs::remove_dir(group.path());
+    }
+}
+
 /// The group of one run.
 #[derive(Debug)]
 pub struct Group {
@@ -123,11 +174,9 @@ impl Drop for Made {
 }
 
 impl Group {
-    /// Nobody is in it yet. Another container may have the same numbers of processes, so the time since the machine
-    /// started is a part of its name.
+    /// Nobody is in it yet.
     pub fn make(directory: &Path, limits: &[(&str, u64)]) -> Result<Self, Errno> {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let path = directory.join(format!("lilux-{}-{}{:09}", getpid(), now.tv_sec, now.tv_nsec));
+        let path = directory.join(Name::new().encode());
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))?;
         Self::limited(Made(path), limits)
     }
@@ -219,6 +268,27 @@ mod tests {
         fs::remove_file(root.join("pids.max")).expect("is removed");
         let refused = Group::limited(Made(root.clone()), &limits).expect_err("a limit cannot be set");
         assert_eq!(refused, Errno::NOENT);
+        fs::remove_dir_all(root).expect("is removed");
+    }
+
+    #[test]
+    fn what_a_keeper_that_was_killed_has_left_is_removed_and_nothing_else() {
+        let root = made("left");
+        let groups = Groups { directory: root.clone(), limits: Vec::new() };
+        let now = since_start();
+        let name = |keeper, made| Name { keeper, made }.encode();
+        let (its, another, used) = (name(7, now), name(8, now), name(7, Duration::ZERO));
+        for group in [&its, &another, &used, "lilux-7", "lilux-7-01", "lilux-7-1-1", "other-7-1"] {
+            fs::create_dir(root.join(group)).expect("is made");
+        }
+        fs::write(root.join(&used).join("somebody"), "").expect("is written");
+        groups.remove_of(&[Pid::from_raw(7).expect("is a number")]);
+        assert!(!root.join(&its).exists());
+        let left: Vec<_> = [&another, &used, "lilux-7", "lilux-7-01", "lilux-7-1-1", "other-7-1"]
+            .into_iter()
+            .filter(|group| root.join(group).exists())
+            .collect();
+        assert_eq!(left.len(), 6, "{left:?}");
         fs::remove_dir_all(root).expect("is removed");
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Resource, getuid};
+use rustix::process::{Pid, Resource, getrlimit, getuid};
 
 use super::Confinement;
 use super::capabilities::Capabilities;
@@ -64,7 +64,8 @@ impl<'a> Plan<'a> {
         };
         let counted = cell.as_ref().map(|(_, namespaces)| namespaces.user.is_some() && !getuid().is_root());
         let groups = confinement.facts.groups.as_ref();
-        let resources = resources(&confinement.policy, counted, groups, &mut enforced);
+        let mut resources = resources(&confinement.policy, counted, groups, &mut enforced);
+        resources.extend(walls.is_some().then(descriptors));
         let together = together(&confinement.policy, groups);
         // What is forked from a zygote is in the group of that one.
         let group = groups.filter(|_| role != Role::Forked && !together.is_empty());
@@ -221,6 +222,13 @@ fn resources(
         resources.extend(resource.filter(|_| possible).map(|resource| (resource, limit)));
     }
     resources
+}
+
+/// The kernel counts the descriptors that are under way for all processes of a user, and refuses to send one more to whoever has a
+/// limit that is below. With the same limit, a tool could keep its supervisor from starting anything, so it gets less.
+fn descriptors() -> (Resource, u64) {
+    let own = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (Resource::Nofile, own / 4 * 3)
 }
 
 /// Limits of all processes of a run together.

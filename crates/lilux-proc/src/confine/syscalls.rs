@@ -244,13 +244,18 @@ fn own_only() -> Vec<(u32, Rule)> {
 
 /// With the limit that a run begins with, no program that cores are piped to is started, outside, as root. Programs set it to 0 to be
 /// on the safe side, which would start it, and some end if they may not: they are told that it is done.
+/// Whoever sets it and asks what it was, in one call, is refused.
 fn core_limit(shape: Shape) -> Vec<(u32, Rule)> {
     let of_core = |argument| equal(argument, libc::RLIMIT_CORE);
     let done = |tests| (tests, Verdict::Errno(0));
     let given = [Test::low(2, u32::MAX, Is::NotZero), Test::high(2, u32::MAX, Is::NotZero)];
     // In walls only to itself, as below.
     let own = || (!shape.cell).then(|| equal(0, 0)).into_iter();
-    let mut cases: Vec<_> = given.map(|given| done(own().chain([of_core(1), given]).collect())).into();
+    let asked = [Test::low(3, u32::MAX, Is::NotZero), Test::high(3, u32::MAX, Is::NotZero)];
+    // A filter cannot write what the limit was, and the caller would read what stood there before.
+    let both = given.iter().flat_map(|given| asked.iter().map(move |asked| (*given, *asked)));
+    let mut cases: Vec<_> = both.map(|(given, asked)| (vec![of_core(1), given, asked], EPERM)).collect();
+    cases.extend(given.map(|given| done(own().chain([of_core(1), given]).collect())));
     cases.push((own().collect(), Verdict::Allow));
     let otherwise = EPERM;
     let mut rules = vec![(libc::SYS_prlimit64 as u32, Rule { cases, otherwise })];

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::process::{Signal, getpid};
+use rustix::process::{Pid, Signal, getpid};
 
 use crate::capture::Kept;
 use crate::channel::ReadOutcome;
@@ -73,6 +73,8 @@ pub struct Engine {
     trim_set: bool,
     warden: i32,
     facts: Option<Facts>,
+    /// Keepers whose groups have not been looked for yet.
+    gone: Vec<Pid>,
 }
 
 impl Engine {
@@ -101,6 +103,7 @@ impl Engine {
             trim_set: false,
             warden: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
             facts: None,
+            gone: Vec::new(),
         })
     }
 
@@ -191,11 +194,14 @@ impl Engine {
         while let Ok(Reap::One(reaped)) = wait::reap(None) {
             self.door.reaped(reaped.pid);
             if let Some(key) = self.keepers.reaped(reaped.pid) {
+                self.gone.push(reaped.pid);
                 self.lose_keeper(key);
             }
         }
         if self.sweep.is_some() {
             self.sweep_once();
+        } else {
+            self.remove_groups();
         }
     }
 

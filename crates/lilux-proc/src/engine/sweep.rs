@@ -68,6 +68,7 @@ impl Engine {
             self.timers.set(LOOK_AGAIN, Alarm::Sweep);
             return;
         }
+        self.remove_groups();
         for run in self.sweep.take().into_iter().flat_map(|sweep| sweep.runs) {
             self.close_lost(&run);
         }
@@ -75,6 +76,15 @@ impl Engine {
             // Whoever waited has an answer; the search goes on for as long as it finds somebody.
             self.sweep = Some(Sweep { deadline: Instant::now(), runs: Vec::new() });
             self.timers.set(LATER, Alarm::Sweep);
+        }
+    }
+
+    /// Of keepers that have been reaped. While a sweep goes on, somebody of theirs may be alive.
+    pub(super) fn remove_groups(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        let groups = self.facts.as_ref().and_then(|facts| facts.groups.as_ref());
+        if let Some(groups) = groups.filter(|_| !gone.is_empty()) {
+            groups.remove_of(&gone);
         }
     }
 

@@ -22,7 +22,7 @@ from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop, on_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
-from rye_mcp.executor.job.planted import Missing
+from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
 from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
@@ -420,7 +420,8 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
     """Return the policy without missing paths and links, what it shows, and what it protects."""
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
-    targets = {path: os.path.realpath(path) for path in planned.protect if os.path.islink(path)}  # noqa: PTH114
+    there = present(planned.protect)
+    targets = {path: os.path.realpath(path) for path, is_link in there.items() if is_link}
     links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
     # Of a link, what it leads to is made read-only in its place.
     pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)

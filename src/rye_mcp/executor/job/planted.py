@@ -20,13 +20,19 @@ from lilux._dataclasses import dataclass
 from rye_mcp.errors import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["Missing"]
+__all__ = ["Missing", "present"]
 
 _NAMED: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _USABLE: Final = stat.S_IWUSR | stat.S_IXUSR
 _PRIVATE: Final = 0o700
 _MAX_NOTICES: Final = 32
 """How many names are told one by one; a run can make any number of them."""
+
+_MANY: Final = 8
+"""So many names in one directory are looked for in its list: most are missing, and each miss is an error."""
+
+_MAX_LISTED: Final = 256
+"""In a directory with more than that, each name is looked for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +57,11 @@ class Missing:
         known: Iterable[str] = (),
     ) -> Self:
         """Those of the protected paths that are missing now; `look` finds those that have no known place."""
-        links, missing = [], []
-        for path in protected:
-            try:
-                mode = os.lstat(path).st_mode
-            except (OSError, ValueError):
-                missing.append(path)
-            else:
-                links += [(path, os.path.realpath(path))] if stat.S_ISLNK(mode) else []
-        return cls(tuple(missing), trash, tuple(links), look, frozenset(known))
+        protected = tuple(protected)
+        there = present(protected)
+        links = tuple((path, os.path.realpath(path)) for path, is_link in there.items() if is_link)
+        missing = tuple(path for path in protected if path not in there)
+        return cls(missing, trash, links, look, frozenset(known))
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""
@@ -87,7 +89,9 @@ class Missing:
         """Take names out of one directory, which is opened once for all of them."""
         try:
             with _opened(above) as directory, _usable(directory):
-                taken = [self._taken_from(directory, above, *each, run_id) for each in names]
+                there = None if len(names) < _MANY else _listed_in(directory)
+                named = names if there is None else [each for each in names if each[1] in there]
+                taken = [self._taken_from(directory, above, *each, run_id) for each in named]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
@@ -136,6 +140,55 @@ class Missing:
         place = above / str(number)
         place.mkdir(_PRIVATE)
         return str(place)
+
+
+def present(paths: Iterable[str]) -> dict[str, bool]:
+    """Those of the paths that are there, and whether each of them is a link."""
+    by_directory: dict[str, list[str]] = {}
+    for path in dict.fromkeys(paths):
+        by_directory.setdefault(os.path.dirname(path), []).append(path)  # noqa: PTH120
+    found: dict[str, bool] = {}
+    for above, inside in by_directory.items():
+        listed = None if len(inside) < _MANY else _listed(above)
+        kinds = (
+            (path, _kind_of(path) if listed is None else listed.get(os.path.basename(path)))  # noqa: PTH119
+            for path in inside
+        )
+        found.update((path, is_link) for path, is_link in kinds if is_link is not None)
+    return found
+
+
+def _kind_of(path: str) -> bool | None:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return None
+
+
+def _listed_in(directory: int) -> dict[str, bool] | None:
+    """As `_listed`, of a directory that is open as a name only."""
+    try:
+        opened = os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        return _listed(opened)
+    finally:
+        os.close(opened)
+
+
+def _listed(directory: str | int) -> dict[str, bool] | None:
+    """All names in a directory, and which are links; None if there are many, or it cannot be listed."""
+    names: dict[str, bool] = {}
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if len(names) == _MAX_LISTED:
+                    return None
+                names[entry.name] = entry.is_symlink()
+    except (OSError, ValueError):
+        return None
+    return names
 
 
 def _left(path: str, exc: OSError) -> Notice:

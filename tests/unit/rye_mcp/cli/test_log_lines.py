@@ -37,6 +37,19 @@ def test_a_record_is_one_line_without_its_values(capsys: pytest.CaptureFixture[s
     ]
 
 
+def test_who_asks_for_tracebacks_gets_them_line_by_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RYE_TRACEBACK", "1")
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logging.getLogger("a.library").exception("it failed")
+    first, second, *_, last = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("rye: error: a.library: it failed", "Traceback (most recent call last):")
+    assert last == "ValueError: \\x1b[2Jowned\\u202e\\U000e0041"
+
+
 def test_no_traceback_and_no_warning_of_python_is_printed_as_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -63,7 +63,11 @@ fn the_limit_of_cores_stays_and_programs_hear_that_it_is_done() {
         for address in [1, 1 << 32, u64::MAX] {
             assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core, address, 0]), done);
         }
+        for (address, other) in [(1, 1), (1 << 32, 1), (1, 1 << 32), (u64::MAX, 1 << 63)] {
+            assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core, address, other]), EPERM);
+        }
         assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core, 0, 1]), Verdict::Allow);
+        assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core + 1, 1, 1]), Verdict::Allow);
         assert_eq!(verdict(shape, libc::SYS_prlimit64, &[0, core + 1, 1, 0]), Verdict::Allow);
         assert_eq!(verdict(shape, libc::SYS_setrlimit, &[core + 1, 1]), Verdict::Allow);
     }
