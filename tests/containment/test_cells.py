@@ -188,12 +188,23 @@ def test_what_a_tool_leaves_listening_is_not_there_for_the_next(programs: Progra
     assert len(networks) == 1
 
 
-def test_a_thousand_cells_at_once_leave_nothing_behind(programs: Programs) -> None:
-    fields: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
+def test_a_thousand_cells_at_once_are_apart_and_leave_nothing_behind(programs: Programs) -> None:
+    """All of them live at the same time: each program waits for the end of its input."""
+    cell: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
     with Client.start(programs.binary) as client:
-        runs = [client.start_run("/bin/true", **fields) for _ in range(1000)]
+        runs = [client.start_run("/bin/cat", stdin="pipe", stream={"credit": 9}, **cell) for _ in range(1000)]
+        for run in runs:
+            client.send("input", b"x", id=run, eof=False)
+        for run in runs:
+            client.wait_for(run, "output")
+        status = client.status()
+        keepers = children_of(status["pid"])
+        inside = {Path(f"/proc/{pid}/ns/pid").readlink() for each in keepers for pid in children_of(each)}
+        assert (status["runs"], len(keepers), len(inside)) == (1000, 1000, 1000)
+        assert Path("/proc/self/ns/pid").readlink() not in inside
+        for run in runs:
+            client.send("input", b"", id=run, eof=True)
         assert {client.end_of(run).result["return_code"] for run in runs} == {0}
-        keepers = children_of(client.status()["pid"])
     deadline = time.monotonic() + PATIENCE_S
     assert all(is_gone_by(keeper, deadline) for keeper in keepers)
 
