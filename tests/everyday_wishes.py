@@ -3,16 +3,17 @@
 The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
 Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
 that, and `LATER_WISHES` when the misses of these had been looked at. The examples of the system space were
-written after all three, from what each tool does: nobody who has read a set can say that it had no effect.
+written after all three, by somebody who had read them. `UNSEEN_WISHES` come from somebody who had seen
+neither the examples nor the code, and nothing was changed for them: 17 of 20 were found.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BIGGEST", "FURTHER_WISHES", "LATER_WISHES", "LEAST_FOUND", "WISHES"]
+__all__ = ["BIGGEST", "FURTHER_WISHES", "LATER_WISHES", "LEAST_FOUND", "UNSEEN_WISHES", "WISHES"]
 
-LEAST_FOUND: Final = (19, 12, 15)
+LEAST_FOUND: Final = (19, 12, 15, 16)
 """How many of each set find the right item among the first three, at least."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
@@ -121,4 +122,30 @@ LATER_WISHES: Final = [
     ),
     ("add two numbers", ["mcp/everything/get-sum"]),
     ("keep this program so that I can use it again", ["rye/code/save"]),
+]
+
+UNSEEN_WISHES: Final = [
+    ("Which files did I change since my last commit?", [f"{_GIT}/status", f"{_GIT}/diff"]),
+    ("what did Anna work on in this repo last week", [f"{_GIT}/log"]),
+    ("throw away the old backup folder", [f"{_FILES}/delete"]),
+    ("put this paragraph into notes.txt", [f"{_FILES}/write", f"{_FILES}/edit"]),
+    ("replace the word colour with color in that file", [f"{_FILES}/edit"]),
+    ("where in the code is the database password mentioned", [f"{_FILES}/grep"]),
+    ("give me all pictures in this project", [f"{_FILES}/glob"]),
+    ("download the text of a web page", ["rye/http/fetch", "mcp/fetch/fetch"]),
+    ("start the dev server and leave it running", [f"{_PROCESS}/spawn"]),
+    ("is my background job still alive", [f"{_PROCESS}/status"]),
+    ("stop the server that I started before", [f"{_PROCESS}/kill"]),
+    ("what did that long running job print", [f"{_PROCESS}/logs"]),
+    ("work out the average of these numbers with a bit of Python", ["rye/python/run", "rye/code/run"]),
+    ("try out a line of JavaScript", ["rye/node/run", "rye/code/run_node"]),
+    ("run ls -la in the terminal", ["rye/bash/bash", f"{_FILES}/ls"]),
+    ("what does commit a1b2c3 change", [f"{_GIT}/show"]),
+    ("what time is it now in Tokyo", ["mcp/time/get_current_time", "mcp/time/convert_time"]),
+    (
+        "keep in mind that my sister is called Eva",
+        ["mcp/memory/add_observations", "mcp/memory/create_entities"],
+    ),
+    ("which tools have run today and which of them failed", ["rye/core/runs"]),
+    ("give the report a new name", [f"{_FILES}/move", "mcp/files/move_file"]),
 ]

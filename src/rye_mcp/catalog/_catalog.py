@@ -32,7 +32,7 @@ from rye_mcp.language.meaning import Meaning, TableError, WordTable, similarity
 from rye_mcp.language.slips import MAX_DISTANCE
 from rye_mcp.language.words import Stemmer, words_of
 from rye_mcp.queries import QUESTION_WORDS, Asked, Term, as_sentence, asks_to_look, leaves_of, sentences_of
-from rye_mcp.queries.wishes import LEAST_WORDS
+from rye_mcp.queries.wishes import IMPLIED, LEAST_WORDS
 from rye_mcp.spaces import Spaces
 
 __all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
@@ -296,7 +296,8 @@ class _Search:
         """What a wish means; empty for a query with operators, and where no word is known."""
         if self._meaning is None or QUESTION_WORDS.issuperset(self._said):
             return b""
-        return self._meaning.of_text(self._query.wish or "", [*self._said, *self._asked.words])
+        implied = IMPLIED.intersection(self._asked.words)
+        return self._meaning.of_text(self._query.wish or "", [*self._said, *implied])
 
     @cached_property
     def _candidates(self) -> list[_Candidate]:

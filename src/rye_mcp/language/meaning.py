@@ -117,7 +117,8 @@ class WordTable:
         for word, weight in words.items():
             number = self.numbers.get(word)
             if number is None:
-                number = self._by_stem.get(stems[word])
+                stem = stems[word]
+                number = self._by_stem.get(stem, self.numbers.get(stem))
             if number is not None and numbered.get(number, 0) < weight:
                 numbered[number] = weight
         return of_length(self._sum(numbered))
@@ -162,7 +163,7 @@ def _weighed(item: Mapping[str, str]) -> dict[str, int]:
 
 
 class _Lexicon(NamedTuple):
-    """The rows of a table, and the number of the row of each word and of each stem."""
+    """The rows of a table, and the number of the row of each word; of a stem, where it is another one."""
 
     rows: bytes
     numbers: Mapping[str, int]
@@ -181,9 +182,10 @@ def _read(path: Path) -> _Lexicon:
     _, count, _, length = _HEAD.unpack_from(content)
     start = _HEAD.size
     words, _, stems = zlib.decompress(content[start : start + length]).decode("utf-8").partition("\n\n")
-    # The first word of a stem is the most frequent one.
-    by_stem = dict(zip(reversed(stems.split("\n")), reversed(range(count)), strict=True))
     numbers = dict(zip(words.split("\n"), range(count), strict=True))
+    # The first word of a stem is the most frequent one; it is often the stem itself.
+    firsts = dict(zip(reversed(stems.split("\n")), reversed(range(count)), strict=True))
+    by_stem = {stem: first for stem, first in firsts.items() if numbers.get(stem) != first}
     return _Lexicon(content[start + length :], numbers, by_stem)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from rye_mcp.language.words import Stemmer, words_of
 from rye_mcp.queries.tree import Node, Or, Term
 
-__all__ = ["LEAST_WORDS", "QUESTION_WORDS", "as_sentence", "asks_to_look", "sentences_of"]
+__all__ = ["IMPLIED", "LEAST_WORDS", "QUESTION_WORDS", "as_sentence", "asks_to_look", "sentences_of"]
 
 _QUESTION_WORDS: Final = """
 a about all also am an and any anybody anyone anything are as at be been being but by can could did
@@ -62,6 +62,8 @@ _FILE_NAME: Final = re.compile(
 """`notes.md` or `src/main.c`; no address, and no abbreviation such as `e.g.`"""
 
 _FILE: Final = "file"
+IMPLIED: Final = frozenset({_FILE})
+"""The words that `as_sentence` adds to what somebody has written."""
 
 _SENTENCE_END: Final = re.compile(r"[.!?;:](?:\s+|$)|\n")
 _WORDS_WITH_GREETING: Final = 3
