@@ -92,6 +92,8 @@ class Ways:
     help: Sequence[float]
     start: Sequence[float]
     bare: Sequence[float]
+    listed: Sequence[float]
+    bare_listed: Sequence[float]
     kept: int
 
     @property
@@ -117,7 +119,13 @@ class Ways:
             if found is not None
         ]
         bash = [f"{statistics.median(each):.1f} ms" for each in self.bash[:2]]
-        return [*rows, ("Bash, p50", *bash, "-"), ("over stdio, p50", "-", "-", _ms(self.stdio))]
+        listed = f"{_share(self.listed, self.bare_listed):.2f} x"
+        return [
+            *rows,
+            ("Bash, p50", *bash, "-"),
+            ("over stdio, p50", "-", "-", _ms(self.stdio)),
+            ("start of the server until its tools are listed, beside a bare one", "-", "-", listed),
+        ]
 
 
 def _ms(found: Sequence[float]) -> str:
@@ -174,8 +182,9 @@ async def measure_ways(scene: WarmScene, rounds: int) -> Ways:
     finally:
         await warm.close()
         await cold.close()
-    run, help_, start, bare = _commands(scene, max(1, rounds // 6))
-    return Ways(slow, bash, node, _over_stdio(scene, rounds), run, help_, start, bare, kept)
+    run, help_, start, bare, listed, bare_listed = _commands(scene, max(1, rounds // 6))
+    stdio = _over_stdio(scene, rounds)
+    return Ways(slow, bash, node, stdio, run, help_, start, bare, listed, bare_listed, kept)
 
 
 async def _kept_when_idle() -> int:
@@ -219,15 +228,23 @@ def _over_stdio(scene: Scene, rounds: int) -> list[float]:
 
 
 def _commands(scene: Scene, rounds: int) -> list[list[float]]:
-    """`rye run`, `rye --help`, the start of the server and of a bare one, in milliseconds."""
-    found: list[list[float]] = [[], [], [], []]
+    """`rye run`, `rye --help`, the start of the server and of a bare one, in milliseconds.
+
+    The start is over when the server is initialized, and once more when it has listed its tools.
+    """
+    found: list[list[float]] = [[], [], [], [], [], []]
     by_command(scene, FUNCTION)
     for _ in range(rounds):
         found[0].append(by_command(scene, FUNCTION) * 1000)
         begun = time.perf_counter()
         subprocess.run([*_RYE, "--help"], env=scene.environment, capture_output=True, check=True)
         found[1].append((time.perf_counter() - begun) * 1000)
-        for times, command in ((found[2], _SERVER), (found[3], (sys.executable, "-c", BARE))):
+        for times, listed, command in (
+            (found[2], found[4], _SERVER),
+            (found[3], found[5], (sys.executable, "-c", BARE)),
+        ):
             with Talk(command, scene.environment, scene.project) as server:
                 times.append(server.started_ms)
+                server.ask("tools/list")
+                listed.append((time.perf_counter() - server.begun) * 1000)
     return found
