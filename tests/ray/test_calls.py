@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,7 +16,7 @@ from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
 from tests.engine_world import tool
-from tests.ray_world import RaySite
+from tests.ray_world import RaySite, below
 from tests.worker_world import COUNTER
 
 pytestmark = pytest.mark.anyio
@@ -168,3 +170,22 @@ async def test_a_node_that_the_engine_does_not_name_gets_no_call(site: RaySite) 
     assert caught.value.code == "engine_unreachable"
     assert "expected a node that grid names" in caught.value.message
     assert site.counted == before
+
+
+def maps_of_sidecars() -> Iterator[str]:
+    """The files that are mapped into each process of this one that speaks to a cluster."""
+    for pid in below(os.getpid()):
+        process = Path(f"/proc/{pid}")
+        if b"sidecar.py" in (process / "cmdline").read_bytes():
+            yield (process / "maps").read_text()
+
+
+async def test_the_process_that_speaks_to_the_cluster_holds_nothing_that_it_does_not_need(
+    site: RaySite,
+) -> None:
+    site.engine()
+    async with site.executor() as executor:
+        assert (await executor.run("demo/count")).success
+        mapped = list(maps_of_sidecars())
+    assert any("_raylet" in each for each in mapped)
+    assert not any("pydantic" in each for each in mapped)
