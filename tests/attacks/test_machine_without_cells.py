@@ -235,6 +235,7 @@ def test_where_nothing_is_enforced_an_agents_tool_is_refused(
     assert not (place.project / "made").exists()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("permissions", [None, '{"project": "read"}'], ids=["undeclared", "declared"])
 def test_where_nothing_is_enforced_a_persons_tool_runs_and_that_is_said(
     place: Place, in_nothing: list[str | Path], permissions: str | None

@@ -262,6 +262,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return workshop
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("item_id", CALLS)
 @settings(max_examples=max(1, settings().max_examples // 30), deadline=None, phases=[Phase.generate])
 @given(data=st.data())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from mcp.types import ElicitResult
@@ -50,33 +50,33 @@ async def run(client: Any, source: str, *calls: str, **more: Any) -> dict[str, A
     return await execute(client, "rye/code/run", source=source, calls=list(calls), **more)
 
 
-@pytest.mark.parametrize(
-    ("source", "data"),
-    [
-        ("6 * 7", 42),
-        ("result = 6 * 7", 42),
-        ("a = [1, 2]\n{'sum': sum(a)}", {"sum": 3}),
-        ("x = 1", None),
-        ("", None),
-        ("def f():\n    return call('demo/greet', name='Ada')\nf()['greeting']", "Hello Ada"),
-        ("tools.demo_greet(name='Ada', times=2)", {"greeting": "Hello Ada, Hello Ada"}),
-        ("dir(tools)", ["demo_greet"]),
-        ("[each['id'] for each in search('greet')]", ["demo/greet"]),
-        ("describe('demo/greet')['config_schema']['required']", ["name"]),
-        ("try:\n    call('demo/rows', n=1)\nexcept CallError as e:\n    result = e.code", "call_not_allowed"),
-        (
-            "from rye import aio\nimport asyncio\n"
-            "found = [aio.call('demo/greet', name=name) for name in 'ab']\n"
-            "[each['greeting'] for each in await asyncio.gather(*found)]",
-            ["Hello a", "Hello b"],
-        ),
-        ("input['n'] + 1", 2),
-    ],
-)
-async def test_a_program_computes_and_calls(tools: Workshop, source: str, data: Any) -> None:
+PROGRAMS: Final = [
+    ("6 * 7", 42),
+    ("result = 6 * 7", 42),
+    ("a = [1, 2]\n{'sum': sum(a)}", {"sum": 3}),
+    ("x = 1", None),
+    ("", None),
+    ("def f():\n    return call('demo/greet', name='Ada')\nf()['greeting']", "Hello Ada"),
+    ("tools.demo_greet(name='Ada', times=2)", {"greeting": "Hello Ada, Hello Ada"}),
+    ("dir(tools)", ["demo_greet"]),
+    ("[each['id'] for each in search('greet')]", ["demo/greet"]),
+    ("describe('demo/greet')['config_schema']['required']", ["name"]),
+    ("try:\n    call('demo/rows', n=1)\nexcept CallError as e:\n    result = e.code", "call_not_allowed"),
+    (
+        "from rye import aio\nimport asyncio\n"
+        "found = [aio.call('demo/greet', name=name) for name in 'ab']\n"
+        "[each['greeting'] for each in await asyncio.gather(*found)]",
+        ["Hello a", "Hello b"],
+    ),
+    ("input['n'] + 1", 2),
+]
+
+
+async def test_a_program_computes_and_calls(tools: Workshop) -> None:
     async with tools.served("auto") as client:
-        found = await run(client, source, "demo/greet", input={"n": 1})
-        assert (found["status"], found.get("data")) == ("success", data), found
+        for source, data in PROGRAMS:
+            found = await run(client, source, "demo/greet", input={"n": 1})
+            assert (found["status"], found.get("data")) == ("success", data), (source, found)
 
 
 @pytest.mark.first_case
