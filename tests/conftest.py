@@ -12,8 +12,8 @@
 * `make test` tries fewer examples of a property than `make test-all`. A property has no deadline of its own:
   an example that takes long on a busy machine says nothing about the code, and one that hangs is ended like
   every other test.
-* A shell starts background jobs with Ctrl-C switched off, and their children inherit that. The tests of Ctrl-C
-  need it on, so it is switched on again for a suite in the background.
+* A shell starts background jobs with Ctrl-C switched off, and their children inherit that. The tests of
+  Ctrl-C need it on, so it is switched on again for a suite in the background.
 """
 
 import gc
