@@ -91,7 +91,7 @@ def greet() -> Greeting:
 def answer_to(line: bytes) -> dict[str, Any] | None:
     """The answer to a request; None where the SDK must look at it."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.decode())  # of bytes, it would also read UTF-16
     except (ValueError, RecursionError):
         return None
     if not _is_plain(found) or (version := _version()) is None:
@@ -111,7 +111,10 @@ def _written(line: bytes) -> bool:
     poll.register(1, select.POLLOUT)
     if poll.poll(0) != [(1, select.POLLOUT)]:
         return False
-    return os.write(1, line) == len(line)
+    try:
+        return os.write(1, line) == len(line)
+    except OSError:  # the client has gone since: the server says so
+        return False
 
 
 def _is_plain(found: object) -> bool:
@@ -128,7 +131,7 @@ def _is_plain(found: object) -> bool:
         and revision in AGREED_ON
         and isinstance(client, dict)
         and client.keys() in _CLIENT
-        and all(isinstance(text, str) for text in client.values())
+        and all(isinstance(text, str) and text.isprintable() for text in client.values())
         and _are_plain(params["capabilities"])
     )
 
@@ -140,13 +143,14 @@ def _is_plain_id(number: object) -> bool:
 
 
 def _are_plain(capabilities: object) -> bool:
-    """Whether these are capabilities without experiments and extensions, each a set of flags."""
-    return (
-        isinstance(capabilities, dict)
-        and capabilities.keys() <= _OF_CLIENTS
-        and all(isinstance(each, dict) for each in capabilities.values())
-        and all(isinstance(flag, bool) for each in capabilities.values() for flag in each.values())
-    )
+    """Whether these are capabilities without experiments and extensions, of which none says more."""
+    if not isinstance(capabilities, dict) or not capabilities.keys() <= _OF_CLIENTS:
+        return False
+    roots = capabilities.get("roots", {})
+    if not isinstance(roots, dict) or not roots.keys() <= _LISTED.keys():
+        return False
+    are_flags = all(isinstance(flag, bool) for flag in roots.values())
+    return are_flags and all(said == {} for name, said in capabilities.items() if name != "roots")
 
 
 def _version() -> str | None:
