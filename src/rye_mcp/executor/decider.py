@@ -320,6 +320,8 @@ class Decider:
             return judged
 
         try:
+            if bundle.size > _MAX_REMEMBERED_BYTES:
+                return work()
             return self._judged.value(bundle.unchanging, work)
         except RyeError as exc:
             if bundle.package != package_version():
