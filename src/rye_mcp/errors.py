@@ -55,7 +55,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "revoked_key": ErrorKind(
             "The key that signed was revoked.",
-            "look at the item, and sign it only if it does what it says: rye sign {item_id}",
+            "look at the item, and sign it if it is good: rye sign {item_id}",
         ),
         "signer_changed": ErrorKind(
             "Somebody else has signed what a person vouched for before.",
@@ -69,7 +69,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
         "malformed_trust": ErrorKind("A file that says who is trusted is invalid.", "fix or remove {path}"),
-        "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
+        "unknown_key": ErrorKind("Nobody has proposed a key with this id.", "rye trust list"),
         "document_exists": ErrorKind(
             "Another document for this key exists already.",
             "look at {path}, then do it again with --replace",
@@ -175,7 +175,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "ask a person to agree to it, then run the program again",
         ),
         "replay_differs": ErrorKind(
-            "A program that was started again, after a person was asked, makes other calls than before.",
+            "A program, started again after a question, makes other calls than before.",
             "make the calls that a person is asked about first, or the same calls each time",
         ),
         "malformed_call": ErrorKind(
@@ -245,8 +245,8 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
         ),
         "node_overdue": ErrorKind(
-            "The node did not end the call, long after the time limit of its tool.",
-            "look at what it has done before you run it again, and at the node: rye node status",
+            "The node did not end the call long after its time limit.",
+            "see what it did before you run it again: rye node status",
         ),
         "node_refused": ErrorKind(
             "The node does not take this call.", "on the node, look at what it accepts: rye node status"

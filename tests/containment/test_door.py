@@ -258,6 +258,13 @@ def test_an_address_that_nobody_has_given_out_is_a_stray(in_cells: Client) -> No
     assert ended.result["network"]["strays"] == 1, ended.result
 
 
+def test_one_network_serves_runs_that_follow_each_other_at_once(in_cells: Client) -> None:
+    """Nothing of the door is left in it, not even for the moment that the kernel takes to free something."""
+    own = {"tier": "cell", "require": "cell", "net": {"hosts": [f"{HOST}:443"]}}
+    networks = {in_cells.run("/bin/readlink", "/proc/self/ns/net", policy=own).stdout for _ in range(20)}
+    assert len(networks) == 1
+
+
 def test_a_client_cannot_end_the_door(in_cells: Client) -> None:
     with secret_server() as port:
         in_cells.end_of(connect(in_cells, port))

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "0b392333facfba84a32faca1e2e1507a850136a3148c4311ba4d8cafc19b52b1"
+MANIFEST_SHA256: Final = "c58e90c206b9688448a5f12794323de2d5b5b19e59ae1a2aa71a87953239f89d"

@@ -5,19 +5,17 @@
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_reuseaddr;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::channel::{MAX_PORTS, Opening, Word, finish, hand_over, is_any_readable};
 use super::report::Network;
 use crate::policy::Net;
-use crate::sys::fd;
+use crate::sys::{checked, fd};
 
 /// Names are asked for here; resolvers that are told nothing else ask here too.
 const NAMES: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
@@ -66,7 +64,7 @@ impl Entrance {
     /// route of the fake addresses, which stays.
     pub fn make(&self, routed: &Cell<bool>) -> Result<(), Errno> {
         if !routed.get() {
-            add_local_route()?;
+            add_fake_network()?;
             routed.set(true);
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -163,36 +161,34 @@ fn listener(port: u16) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// `ip route add local 198.18.0.0/15 dev lo`.
-fn add_local_route() -> Result<(), Errno> {
+/// `ip address add 198.18.0.1/15 dev lo`, with which the kernel takes all of that network for its own. Not as a route through
+/// netlink: the kernel frees such a socket later, and until then the network would look as if the run had left one in it.
+fn add_fake_network() -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    send(&socket, &ROUTE, SendFlags::empty())?;
-    let mut answer = [0; 256];
-    let (_, count) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
-    let code = answer[..count].get(16..20).and_then(|code| code.first_chunk()).ok_or(Errno::PROTO)?;
-    match i32::from_ne_bytes(*code) {
-        0 => Ok(()),
-        code if code == -libc::EEXIST => Ok(()),
-        code => Err(Errno::from_raw_os_error(-code)),
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+    for (request, address) in [(libc::SIOCSIFADDR, [198, 18, 0, 1]), (libc::SIOCSIFNETMASK, [255, 254, 0, 0])]
+    {
+        let wanted = InterfaceAddress::of(address);
+        // SAFETY: the structure is an `ifreq`, which the kernel reads.
+        checked(unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw const wanted) })?;
     }
+    Ok(())
 }
 
-/// The message that asks for it: a header, what sort of route, its network, and its device.
-const ROUTE: [u8; 44] = {
-    const LOOPBACK_DEVICE: u32 = 1;
-    let length = 44u32.to_ne_bytes();
-    let kind = libc::RTM_NEWROUTE.to_ne_bytes();
-    let flags = ((libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE) as u16).to_ne_bytes();
-    let device = LOOPBACK_DEVICE.to_ne_bytes();
-    let [to, through] = [libc::RTA_DST.to_ne_bytes(), libc::RTA_OIF.to_ne_bytes()];
-    let size = 8u16.to_ne_bytes();
-    let bits = 15;
-    let (family, table, protocol) = (libc::AF_INET as u8, libc::RT_TABLE_LOCAL, libc::RTPROT_BOOT);
-    let (scope, sort) = (libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
-    [
-        length[0], length[1], length[2], length[3], kind[0], kind[1], flags[0], flags[1], 1, 0, 0, 0, 0, 0,
-        0, 0, family, bits, 0, 0, table, protocol, scope, sort, 0, 0, 0, 0, size[0], size[1], to[0], to[1],
-        198, 18, 0, 0, size[0], size[1], through[0], through[1], device[0], device[1], device[2], device[3],
-    ]
-};
+#[repr(C)]
+struct InterfaceAddress {
+    name: [u8; 16],
+    family: libc::sa_family_t,
+    port: u16,
+    address: [u8; 4],
+    rest: [u8; 16],
+}
+
+impl InterfaceAddress {
+    /// A second address of the loopback device.
+    fn of(address: [u8; 4]) -> Self {
+        let mut name = [0; 16];
+        name[..4].copy_from_slice(b"lo:1");
+        Self { name, family: libc::AF_INET as libc::sa_family_t, port: 0, address, rest: [0; 16] }
+    }
+}
