@@ -60,7 +60,7 @@ class Greeting:
         self.answer = answer
 
     def is_repeated_by(self, message: str) -> bool:
-        """Whether the answer to this request is the one that was given. Once it has come, nothing is."""
+        """Whether a message is the answer that was given; only the first one to that request can be."""
         given = self.answer
         if given is None:
             return False
@@ -72,14 +72,14 @@ class Greeting:
 
 
 def greet() -> Greeting:
-    """Answer a plain `initialize` that waits on standard input. Nothing is waited for."""
+    """Answer a plain `initialize` that is on standard input already; never wait for one."""
     try:
         poll = select.poll()
         poll.register(0, select.POLLIN)
         if not any(event & select.POLLIN for _, event in poll.poll(0)):
             return Greeting()
         taken = os.read(0, _MAX_BYTES)
-    except OSError:  # there is none: the server says so
+    except OSError:  # without a standard input: the server says so
         return Greeting()
     line, end, _ = taken.partition(b"\n")
     answer = answer_to(line) if end else None
@@ -89,7 +89,7 @@ def greet() -> Greeting:
 
 
 def answer_to(line: bytes) -> dict[str, Any] | None:
-    """The answer to a request; None where the SDK must look at it."""
+    """The answer to a request; None if the SDK must look at it."""
     try:
         found = json.loads(line.decode())  # of bytes, it would also read UTF-16
     except (ValueError, RecursionError):
