@@ -36,13 +36,11 @@ def main() -> int:
     return serve(greeting)
 
 
-def _greeting() -> Greeting | None:
-    """What a client was answered that waits already; None for a server with options."""
-    if sys.argv[1:]:
-        return None
-    from rye_mcp.mcp_server.greeting import greet
+def _greeting() -> Greeting:
+    """What a client was answered that waits already: nothing by a server with options, which may be wrong."""
+    from rye_mcp.mcp_server.greeting import Greeting, greet
 
-    return greet()
+    return Greeting() if sys.argv[1:] else greet()
 
 
 def share_memory() -> None:

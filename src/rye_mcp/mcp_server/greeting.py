@@ -51,13 +51,17 @@ _OF_CLIENTS: Final = {"roots", "sampling", "elicitation"}
 
 
 class Greeting:
-    """What was read from standard input so far, and what was answered to the first line of it."""
+    """What was read from standard input so far, and what was answered to the first line of it.
 
-    __slots__ = ("answer", "taken")
+    A client that was answered may end before the server is loaded; `parent` is the process that counts.
+    """
+
+    __slots__ = ("answer", "parent", "taken")
 
     def __init__(self, taken: bytes = b"", answer: dict[str, Any] | None = None) -> None:
         self.taken = taken
         self.answer = answer
+        self.parent = os.getppid()
 
     def is_repeated_by(self, message: str) -> bool:
         """Whether a message is the answer that was given; only the first one to that request can be."""

@@ -152,7 +152,7 @@ class RyeServer(MCPServer[None]):
             async with anyio.create_task_group() as group:
 
                 async def end_with_parent() -> None:
-                    await parent_gone()
+                    await parent_gone(greeting.parent)
                     group.cancel_scope.cancel()
 
                 group.start_soon(end_with_parent)

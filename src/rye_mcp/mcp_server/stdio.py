@@ -142,11 +142,12 @@ def claimed(taken: bytes = b"") -> Iterator[tuple[Lines, Wire]]:
             os.close(saved)
 
 
-async def parent_gone() -> None:
-    """Return when the parent has ended; never where the system cannot tell."""
-    parent = os.getppid()
+async def parent_gone(parent: int) -> None:
+    """Return when this process that was the parent has ended; never where the system cannot tell."""
     try:
         descriptor = os.pidfd_open(parent)
+    except ProcessLookupError:
+        return None
     except OSError:
         return await anyio.sleep_forever()
     try:
