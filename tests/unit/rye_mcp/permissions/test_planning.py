@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from lilux.primitives.subprocess import Bind, Hosts
-from rye_mcp.permissions import UNCONFINED, Access, Permissions, read_permissions
+from rye_mcp.permissions import UNCONFINED, Access, Permissions, below_any, read_permissions
+from rye_mcp.permissions._grants import is_below
 from rye_mcp.permissions.planning import GUARDED, MASKED, PACKAGED, Facts, Plan, plan
 from tests.permission_strategies import anything
 from tests.trust_world import refused
@@ -195,3 +196,12 @@ def test_no_path_is_granted_that_was_not(permissions: Permissions) -> None:
         FACTS.ssh_agent,
     }
     policy.header()
+
+
+@pytest.mark.parametrize("directory", ["/", "/a", "/a/b", "/ab"])
+@pytest.mark.parametrize("path", ["/", "/a", "/ab", "/a/b", "/a/b/c", "/a/bc", "/b"])
+def test_many_paths_are_compared_as_each_is(path: str, directory: str) -> None:
+    assert below_any([directory])(path) == is_below(path, directory)
+    assert below_any(["/elsewhere", directory])(path) == is_below(path, directory)
+    assert below_any([f"{directory}/"])(path) == is_below(path, directory)
+    assert not below_any([])(path)
