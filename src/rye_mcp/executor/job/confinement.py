@@ -321,13 +321,17 @@ def _expanded(path: str, home: str) -> str:
 
 def _closed_in(home: str) -> Iterator[str]:
     """Yield the real paths of what is closed to every tool; what is above several is looked at once."""
-    above: dict[str, str] = {}
-    for each in (*CLOSED, *CREDENTIALS):
-        directory, _, name = f"{home}{each[1:]}".rpartition("/")
-        if directory not in above:
-            above[directory] = os.path.realpath(directory or os.sep)
-        path = f"{above[directory].rstrip('/')}/{name}"
-        yield os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+    known = {home: os.path.realpath(home)}
+    yield from (_real(f"{home}{each[1:]}", known) for each in (*CLOSED, *CREDENTIALS))
+
+
+def _real(path: str, known: dict[str, str]) -> str:
+    """Return the real path of a path below a known one, and make it known."""
+    if path not in known:
+        directory, _, name = path.rpartition("/")
+        place = f"{_real(directory, known).rstrip('/')}/{name}"
+        known[path] = os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
+    return known[path]
 
 
 @lru_cache(maxsize=256)
