@@ -12,11 +12,14 @@
 * `make test` tries fewer examples of a property than `make test-all`. A property has no deadline of its own:
   an example that takes long on a busy machine says nothing about the code, and one that hangs is ended like
   every other test.
+* A shell starts background jobs with Ctrl-C switched off, and their children inherit that. The tests of
+  Ctrl-C need it on, so it is switched on again for a suite in the background.
 """
 
 import gc
 import os
 import pwd
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -58,6 +61,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()
     config.stash[NOT_RUN] = Counter()
     config.stash[FIRST_CASES] = {}

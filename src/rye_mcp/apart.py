@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from itertools import islice
+from threading import Event
 from typing import Any, Final, Generic, TypeVar
 
 import anyio
@@ -109,7 +110,7 @@ async def in_one_trip(stages: Callable[[], Coroutine[Any, Any, Answer]]) -> Answ
     try:
         await off_loop(trip.go)
     except BaseException:
-        trip.give_up()
+        await trip.give_up()
         raise
     return await trip
 
@@ -134,6 +135,7 @@ class _Trip(Generic[Answer]):
         self._stages = stages
         self._answer: list[Answer] = []
         self._has_begun = False
+        self._is_back = Event()
 
     def go(self) -> None:
         """The way through the thread."""
@@ -145,11 +147,14 @@ class _Trip(Generic[Answer]):
             self._answer.append(done.value)
         finally:
             _is_on_a_trip.reset(token)
+            self._is_back.set()
 
-    def give_up(self) -> None:
-        """Nobody wants them any more, before they began or after they failed."""
-        if not self._has_begun:
-            self._stages.close()
+    async def give_up(self) -> None:
+        """Nobody wants them any more. Wait for a thread that is under way: Ctrl-C does not."""
+        if self._has_begun and not self._is_back.is_set():
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self._is_back.wait)
+        self._stages.close()
 
     def __await__(self) -> Generator[Any, Any, Answer]:
         if self._answer:

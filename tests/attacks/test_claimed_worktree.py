@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rye_mcp.trust.approvals import Approvals, Decision, identify_project
+from rye_mcp.trust.trust_document import TrustDocument
 from tests.people import Person
-from tests.trust_world import World
+from tests.trust_world import World, new_key, refused
 
 
 def git(*arguments: object) -> None:
@@ -188,6 +190,37 @@ def test_a_worktree_where_others_can_write_counts_as_itself(repository: Path, wo
     assert is_approved(world.root / "worktree", world.state)
     (world.root / "worktree").chmod(0o777)
     assert not is_approved(world.root / "worktree", world.state)
+
+
+def exchange(repository: Path) -> None:
+    repository.rename(repository.with_name("before"))
+    git("init", repository)
+
+
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "the repository is another one": lambda repository, worktree: exchange(repository),
+    "others can write to the repository": lambda repository, worktree: repository.chmod(0o777),
+    "others can write to the worktree": lambda repository, worktree: worktree.chmod(0o777),
+}
+"""What ends the approval of a repository, while the file that records it stays as it is."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_key_that_was_accepted_for_a_repository_counts_as_long_as_that_is_approved(
+    repository: Path, world: World, change: str
+) -> None:
+    """The same server has verified the same file before."""
+    git("-C", repository, "worktree", "add", world.project)
+    key = new_key()
+    document = TrustDocument.create(key.public, "mia")
+    world.propose(document)
+    file, trust = world.signed(key=key), world.trust()
+    Approvals(repository, world.state).approve_project()
+    trust.store.decide(document, Decision.ACCEPTED)
+    assert world.verify(file, trust=trust).signer.owner == "mia"
+    assert world.verify(file, trust=trust).signer.owner == "mia"
+    CHANGES[change](repository, world.project)
+    refused("untrusted_key", lambda: world.verify(file, trust=trust))
 
 
 def test_a_key_that_was_denied_in_a_worktree_stays_denied_in_it(repository: Path, world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from rye_mcp.items import SpaceName
 from rye_mcp.permissions import Permissions
 from rye_mcp.runs.results import KeptResults, owner_of
 from rye_mcp.spaces import Spaces
+from rye_mcp.trust.approvals import Approvals, Decision
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import revoke
 from rye_mcp.trust.verify import Trust
-from tests.trust_world import World, new_key, old
+from tests.trust_world import World, new_key, old, refused
 from tests.verb_world import RUNTIME, put, tool
 
+IDENTITY = ("-c", "user.name=leo", "-c", "user.email=leo@example.org", "-c", "commit.gpgsign=false")
 LIBRARIES = "tools/rye/core/runtimes/lib"
 
 
@@ -54,6 +57,11 @@ class Scene:
         world.trust_key(TrustDocument.create(friend.public, "mia"))
         for case in OF_FRIENDS:
             world.stored(world.signed(world.file(tool(), item_id=f"{case}/x/hello"), friend))
+        return cls.of(world, system, friend.public.key_id)
+
+    @classmethod
+    def of(cls, world: World, system: Path, friend: str = "") -> Scene:
+        """One whose project is there already."""
         spaces = Spaces.locate(world.project, user=world.user_space.parent, system=system)
         trust = Trust(
             user_space=world.user_space,
@@ -65,7 +73,7 @@ class Scene:
         locks = LockfileResolver(spaces, trust, package_version="1.0.0")
         results = KeptResults(world.state, owner_of(world.project))
         decider = Decider(spaces, trust, world.project, locks, results)
-        return cls(world, system, decider, friend.public.key_id)
+        return cls(world, system, decider, friend)
 
     def path(self, case: str, name: str = "hello.py", space: SpaceName = SpaceName.PROJECT) -> Path:
         return self.world.space(space).root / f"tools/{case}/x/{name}"
@@ -254,6 +262,37 @@ def test_what_is_decided_about_a_signer_counts_although_no_file_of_the_tool_has_
     assert is_remembered(scene, case)
     change(scene, case)
     assert scene.found(case) == [expected]
+
+
+@pytest.mark.thorough
+def test_a_call_in_a_worktree_is_decided_again_when_its_repository_is_no_longer_approved(
+    tmp_path: Path,
+) -> None:
+    """That others can write there is said by the mode of a directory which no stage looks into."""
+    world, repository, key = World(tmp_path), tmp_path / "main", new_key()
+    commands = (
+        ("init", str(repository)),
+        ("-C", str(repository), *IDENTITY, "commit", "--allow-empty", "-m", "first"),
+        ("-C", str(repository), "worktree", "add", str(world.project)),
+    )
+    for each in commands:
+        subprocess.run(("git", *each), check=True, capture_output=True)
+    world.key()
+    document = TrustDocument.create(key.public, "mia")
+    world.propose(document)
+    world.stored(world.signed(world.file(tool(), item_id="demo/hello"), key))
+    Approvals(repository, world.state).approve_project()
+    scene = Scene.of(world, Spaces.locate(world.project, user=world.user_space.parent).system.root)
+    scene.decider.trust.store.decide(document, Decision.ACCEPTED)
+
+    def judged() -> Any:
+        return scene.decider._judge("demo/hello", validate_chain=True, use_lockfile=True)
+
+    judged().comparison.keep(scene.decider.trust)
+    old(*world.root.rglob("*"))
+    assert judged() is judged()
+    repository.chmod(0o777)
+    refused("untrusted_key", judged)
 
 
 LOOKS = ("open", "stat", "lstat", "scandir", "listdir", "readlink", "access")

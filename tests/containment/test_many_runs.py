@@ -24,7 +24,7 @@ from tests.containment.processes import (
 
 MIB = 1 << 20
 WARM_KEEPERS = 2
-SETTLE_S = 20.0
+SETTLE_S = 40.0
 AT_ONCE = 16
 RACES = 1000
 LEAVES_A_CHILD = "sleep 100 >/dev/null 2>&1 & echo last word"

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from lilux import _footprints
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import Bundle
 from rye_mcp.executor.caller import Caller
@@ -143,6 +144,24 @@ async def test_a_file_that_is_missing_or_added_is_refused_or_left_out(ada: Works
     assert (await refusal(ben, replace(bundle, files=(*bundle.files, more)))).code == "unsigned"
     more = replace(helper, relative="tools/other/data.txt")
     assert (await done(ben, replace(bundle, files=(*bundle.files, more)))).success
+
+
+@pytest.mark.parametrize("part", ["a file that the call does not use", "the lockfile"])
+async def test_what_is_remembered_of_bundles_takes_little_memory(
+    ada: Workshop, ben: Workshop, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    bundle = await bundle_of(ada, "demo/hello", {"name": "Ada"})
+    trusts(ben, ada)
+    monkeypatch.setattr(_footprints, "SETTLED_NS", -(10**12))  # what has just changed is remembered, too
+    large = replace(bundle, lock=bundle.lock + b" " * (1 << 20))
+    if part != "the lockfile":
+        unused = replace(bundle.files[-1], relative="tools/zzz/data.txt", content=b" " * (1 << 20))
+        large = replace(bundle, files=(*bundle.files, unused))
+    async with executor_of(ben) as executor:
+        decider = executor._decider
+        await decider.accept(bundle)  # which is agreed to
+        assert decider._judged_again(bundle) is decider._judged_again(bundle)
+        assert decider._judged_again(large) is not decider._judged_again(large)
 
 
 async def test_the_chain_is_what_was_pinned(ada: Workshop, ben: Workshop) -> None:

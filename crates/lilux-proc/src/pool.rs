@@ -15,8 +15,9 @@ use crate::sys::{self, fd};
 
 /// Idle keepers beyond these go home after `IDLE`.
 const WARM: usize = 2;
-/// A keeper that has been idle so long may go home.
-pub const IDLE: Duration = Duration::from_secs(1);
+/// A keeper that has been idle so long may go home. Agents call in bursts, with pauses of seconds between them: a burst of
+/// short programs would take noticeably longer if keepers had to be forked for it again.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// What a keeper is busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,6 +116,11 @@ class Bundle:
         """All of it that is the same in every call of the same files."""
         return self.package, self.chain, self.files, self.lock, self.marker
 
+    @property
+    def size(self) -> int:
+        """How many bytes all of that has, also in files that the call does not use."""
+        return len(self.lock) + sum(len(each.content) for each in self.files)
+
     def to_bytes(self) -> bytes:
         """The bundle as bytes: the same ones for the same bundle."""
         caller, trace = self.caller, self.caller.trace

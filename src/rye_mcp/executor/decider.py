@@ -284,7 +284,10 @@ class Decider:
 
         if not self.builder.remembers:
             return work()
-        return self._judged.value((item_id, validate_chain, use_lockfile), work)
+        # Whether an approval is in force is said by the modes of all directories above the project, too.
+        approvals = self.trust.approvals
+        decided_in = None if approvals is None else approvals.project
+        return self._judged.value((item_id, validate_chain, use_lockfile, decided_in), work)
 
     def _through(
         self,
@@ -317,6 +320,8 @@ class Decider:
             return judged
 
         try:
+            if bundle.size > _MAX_REMEMBERED_BYTES:
+                return work()
             return self._judged.value(bundle.unchanging, work)
         except RyeError as exc:
             if bundle.package != package_version():

@@ -60,7 +60,7 @@ class Greeting:
         self.answer = answer
 
     def is_repeated_by(self, message: str) -> bool:
-        """Whether the answer to this request is the one that was given. Once it has come, nothing is."""
+        """Whether a message is the answer that was given; only the first one to that request can be."""
         given = self.answer
         if given is None:
             return False
@@ -72,14 +72,14 @@ class Greeting:
 
 
 def greet() -> Greeting:
-    """Answer a plain `initialize` that waits on standard input. Nothing is waited for."""
+    """Answer a plain `initialize` that is on standard input already; never wait for one."""
     try:
         poll = select.poll()
         poll.register(0, select.POLLIN)
         if not any(event & select.POLLIN for _, event in poll.poll(0)):
             return Greeting()
         taken = os.read(0, _MAX_BYTES)
-    except OSError:  # there is none: the server says so
+    except OSError:  # without a standard input: the server says so
         return Greeting()
     line, end, _ = taken.partition(b"\n")
     answer = answer_to(line) if end else None
@@ -89,9 +89,9 @@ def greet() -> Greeting:
 
 
 def answer_to(line: bytes) -> dict[str, Any] | None:
-    """The answer to a request; None where the SDK must look at it."""
+    """The answer to a request; None if the SDK must look at it."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.decode())  # of bytes, it would also read UTF-16
     except (ValueError, RecursionError):
         return None
     if not _is_plain(found) or (version := _version()) is None:
@@ -111,7 +111,10 @@ def _written(line: bytes) -> bool:
     poll.register(1, select.POLLOUT)
     if poll.poll(0) != [(1, select.POLLOUT)]:
         return False
-    return os.write(1, line) == len(line)
+    try:
+        return os.write(1, line) == len(line)
+    except OSError:  # the client has gone since: the server says so
+        return False
 
 
 def _is_plain(found: object) -> bool:
@@ -128,7 +131,7 @@ def _is_plain(found: object) -> bool:
         and revision in AGREED_ON
         and isinstance(client, dict)
         and client.keys() in _CLIENT
-        and all(isinstance(text, str) for text in client.values())
+        and all(isinstance(text, str) and text.isprintable() for text in client.values())
         and _are_plain(params["capabilities"])
     )
 
@@ -140,13 +143,14 @@ def _is_plain_id(number: object) -> bool:
 
 
 def _are_plain(capabilities: object) -> bool:
-    """Whether these are capabilities without experiments and extensions, each a set of flags."""
-    return (
-        isinstance(capabilities, dict)
-        and capabilities.keys() <= _OF_CLIENTS
-        and all(isinstance(each, dict) for each in capabilities.values())
-        and all(isinstance(flag, bool) for each in capabilities.values() for flag in each.values())
-    )
+    """Whether these are capabilities without experiments and extensions, of which none says more."""
+    if not isinstance(capabilities, dict) or not capabilities.keys() <= _OF_CLIENTS:
+        return False
+    roots = capabilities.get("roots", {})
+    if not isinstance(roots, dict) or not roots.keys() <= _LISTED.keys():
+        return False
+    are_flags = all(isinstance(flag, bool) for flag in roots.values())
+    return are_flags and all(said == {} for name, said in capabilities.items() if name != "roots")
 
 
 def _version() -> str | None:

@@ -206,10 +206,6 @@ class ProjectDecisions:
     denied_keys: frozenset[str] = frozenset()
 
 
-Look = Callable[["KeptFile[ProjectDecisions]"], ProjectDecisions]
-"""How a file of decisions is read."""
-
-
 class Approvals:
     """The decisions about one project, in the state directory of this user."""
 
@@ -221,19 +217,27 @@ class Approvals:
         self._main = self._own
         if self.repository != self.root:
             self._main = _Decided(self.repository, Path(os.path.realpath(state)))
+        self._last = ProjectDecisions()
 
     @property
     def project(self) -> Path:
         """The directory that decisions are about, as of now."""
-        return self._counting(_value)[0].project
+        return self.root if self._main is self._own else self._counting()[0].project
 
-    def read(self, look: Look | None = None) -> ProjectDecisions:
-        """Return the decisions in force now; `look` notes the files that an answer rests on."""
-        return self._counting(look or _value)[1]
+    def read(self) -> ProjectDecisions:
+        """Return the decisions in force now; the same object as before as long as they are the same."""
+        found, last = self._counting()[1], self._last
+        if found != last:
+            self._last = last = found
+        return last
+
+    def value(self) -> ProjectDecisions:
+        """The same, for an answer that rests on it: the directories that were approved count, too."""
+        return self.read()
 
     def approve_project(self, *, approved: bool = True) -> None:
         """Let the project's unsigned files be used from now on, or no more."""
-        decided = self._counting(_value)[0]
+        decided = self._counting()[0]
         number = _require_own(decided.project) if approved else None
         decided.change(lambda decisions: replace(decisions, approved=approved, number=number))
 
@@ -243,7 +247,7 @@ class Approvals:
         `key_ids` says for the digest of each document which key it is about.
         """
         said, keys = dict.fromkeys(key_ids, decision), frozenset(key_ids.values())
-        decided = self._counting(_value)[0]
+        decided = self._counting()[0]
 
         def change(decisions: ProjectDecisions) -> ProjectDecisions:
             denied = decisions.denied_keys
@@ -251,20 +255,20 @@ class Approvals:
             return replace(decisions, proposals={**decisions.proposals, **said}, denied_keys=denied)
 
         decided.change(change)
-        if decision is Decision.ACCEPTED and not keys.isdisjoint(self._own.in_force(_value).denied_keys):
+        if decision is Decision.ACCEPTED and not keys.isdisjoint(self._own.in_force().denied_keys):
             self._own.change(lambda own: replace(own, denied_keys=own.denied_keys - keys))
 
-    def _counting(self, look: Look) -> tuple[_Decided, ProjectDecisions]:
+    def _counting(self) -> tuple[_Decided, ProjectDecisions]:
         """The decisions that count: those of the main repository if it is approved, else its own.
 
         A key that was denied before the main repository counted stays denied.
         """
         if self._main is not self._own:
-            decisions = self._main.in_force(look)
+            decisions = self._main.in_force()
             if decisions.approved and why_others_write(str(self.root)) is None:
-                denied = decisions.denied_keys | self._own.in_force(look).denied_keys
+                denied = decisions.denied_keys | self._own.in_force().denied_keys
                 return self._main, replace(decisions, denied_keys=denied)
-        return self._own, self._own.in_force(look)
+        return self._own, self._own.in_force()
 
 
 class _Decided:
@@ -277,9 +281,9 @@ class _Decided:
         self._relative = f"{_DIRECTORY}/{name}.json"
         self._kept = KeptFile(self._tree, self._relative, _parse, limit=_MAX_STATE_BYTES)
 
-    def in_force(self, look: Look) -> ProjectDecisions:
+    def in_force(self) -> ProjectDecisions:
         """The decisions; an approval only where it is about the directory that is there now."""
-        decisions = look(self._kept)
+        decisions = self._kept.value()
         if not decisions.approved or self._is_same(decisions.number):
             return decisions
         return replace(decisions, approved=False)
@@ -301,10 +305,6 @@ class _Decided:
             whole_files.write_whole(
                 path, _render(decisions, self.project), mode=_FILE_MODE, directory=directory
             )
-
-
-def _value(kept: KeptFile[ProjectDecisions]) -> ProjectDecisions:
-    return kept.value()
 
 
 def _number_of(project: Path) -> int | None:

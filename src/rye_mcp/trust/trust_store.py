@@ -13,7 +13,7 @@ from copy import copy
 from enum import Enum, auto
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
@@ -137,6 +137,15 @@ _MAX_LISTED_DOCUMENTS = 1000
 _DIRECTORY_MODE = 0o700
 
 Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
+
+
+class Kept(Protocol[Value_co]):
+    """A file, or whatever else trust rests on."""
+
+    def value(self) -> Value_co:
+        """What it says now; the same object as before when it is unchanged."""
+        ...
 
 
 class Moment:
@@ -145,10 +154,10 @@ class Moment:
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        self._values: dict[KeptFile[Any], Any] = {}
+        self._values: dict[Kept[Any], Any] = {}
 
-    def value(self, kept: KeptFile[Value]) -> Value:
-        """Return the content of a file at this moment."""
+    def value(self, kept: Kept[Value]) -> Value:
+        """Return what it says at this moment."""
         if kept not in self._values:
             self._values[kept] = kept.value()
         value: Value = self._values[kept]
@@ -156,23 +165,23 @@ class Moment:
 
 
 class Seen:
-    """The files that an answer rests on, and what they said at one moment."""
+    """All that an answer rests on, and what it said at one moment."""
 
-    __slots__ = ("_moment", "files")
+    __slots__ = ("_moment", "_said")
 
     def __init__(self, moment: Moment | None = None) -> None:
         self._moment = moment or Moment()
-        self.files: list[tuple[KeptFile[Any], object]] = []
+        self._said: list[tuple[Kept[Any], object]] = []
 
-    def look(self, kept: KeptFile[Value]) -> Value:
-        """Return the content of a file, and note that the answer rests on it from now on."""
+    def look(self, kept: Kept[Value]) -> Value:
+        """Return what a file says, and note that the answer rests on it from now on."""
         value = self._moment.value(kept)
-        self.files.append((kept, value))
+        self._said.append((kept, value))
         return value
 
     def still_holds(self, moment: Moment) -> bool:
         """Whether every one of them says the very same."""
-        return all(moment.value(kept) is value for kept, value in self.files)
+        return all(moment.value(kept) is value for kept, value in self._said)
 
 
 class Standing(Enum):
@@ -327,7 +336,7 @@ class TrustStore:
         """Return the decision about a document of the project itself, or about its key."""
         decisions = ProjectDecisions()
         if self._approvals is not None:
-            decisions = self._approvals.read(seen.look)
+            decisions = seen.look(self._approvals)
         decision = decisions.proposals.get(proposal.digest)
         if decision is Decision.DENIED or proposal.key.key_id in decisions.denied_keys:
             return Standing.DENIED

@@ -19,6 +19,7 @@ FREE = frozenset(["listen on a port", "memfd exec"])
 UP_TO_THE_MACHINE = frozenset(
     [
         "io_uring",
+        "slots for disk requests",
         "perf_event_open",
         "userfaultfd",
         "unshare user ns",

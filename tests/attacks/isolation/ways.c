@@ -243,6 +243,7 @@ WAY(memfd_exec) {
     return errno;
 }
 WAY(io_uring) { char parameters[120] = {0}; return OR(syscall(SYS_io_uring_setup, 1, parameters)); }
+WAY(io_slots) { unsigned long context = 0; return OR(syscall(SYS_io_setup, 1, &context)); }
 WAY(shm_of_others) { return OR(shmget(atoi(unique), 0, 0)); }
 WAY(mq_of_others) { return OR(mq_open(named("/ways-%ld", atol(unique)), O_RDONLY)); }
 WAY(adds_key) { return OR(syscall(SYS_add_key, "user", "way", "x", 1, -3)); }
@@ -363,7 +364,8 @@ static const struct { const char *name; int (*try)(void); const char *const *nee
     {"mount", mounts, NULL}, {"open_tree", opens_tree, NULL}, {"fsopen", opens_fs, NULL}, {"chroot", changes_root, NULL},
     {"setns of 1", setns_of_1, NULL}, {"/proc/1/root", root_of_1, NULL}, {"root of another", root_of_another, NULL},
     {"descriptors of the keeper", descriptors_of_keeper, NULL}, {"memfd exec", memfd_exec, NULL},
-    {"io_uring", io_uring, NULL}, {"SysV shm of others", shm_of_others, NULL}, {"POSIX mq of others", mq_of_others, NULL},
+    {"io_uring", io_uring, NULL}, {"slots for disk requests", io_slots, NULL},
+    {"SysV shm of others", shm_of_others, NULL}, {"POSIX mq of others", mq_of_others, NULL},
     {"add_key", adds_key, NULL}, {"keyctl", keyctl_list, NULL}, {"bpf", bpf, NULL}, {"perf_event_open", perf, NULL},
     {"userfaultfd", userfault, NULL}, {"open_by_handle_at", by_handle, NULL}, {"fanotify", fanotify, NULL},
     {"TIOCSTI on inherited tty", types, NULL}, {"TIOCSTI, high bits set", types_with_high_bits, NULL},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -100,3 +101,34 @@ async def test_what_is_cancelled_in_the_event_loop_is_unwound() -> None:
     with anyio.CancelScope() as scope:
         await in_one_trip(stages)
     assert ended == [here()]
+
+
+def test_what_ctrl_c_gives_up_waits_for_the_thread() -> None:
+    """Whoever logs that it was given up must know whether it has begun; asyncio cancels a task at once."""
+    assert asyncio.run(_given_up()) == ["begun", "given up"]
+
+
+async def _given_up() -> list[str]:
+    loop, entered, go, told = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), list[str]()
+
+    async def stages() -> None:
+        loop.call_soon_threadsafe(entered.set)
+        go.wait(10)
+        told.append("begun")
+        await on_loop()
+        told.append("never")
+
+    async def trip() -> None:
+        try:
+            await in_one_trip(stages)
+        finally:
+            told.append("given up")
+
+    task = asyncio.create_task(trip())
+    await entered.wait()
+    task.cancel()
+    await asyncio.sleep(0)  # it is told so
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return told

@@ -20,7 +20,7 @@ use crate::confine::Facts;
 use crate::door::Door;
 use crate::error::Fatal;
 use crate::poller::{Alarm, Key, Poller, Timers, Token};
-use crate::pool::{IDLE, Pool};
+use crate::pool::Pool;
 use crate::protocol::{Event, RunResult, Stream};
 use crate::run::{Phase, Run};
 use crate::sys::children::Children;
@@ -36,6 +36,8 @@ const SCRATCH: usize = 64 * 1024;
 const DRAIN: Duration = Duration::from_millis(500);
 /// How often one stream is read before the others get their turn.
 const READS_IN_A_ROW: usize = 4;
+/// How often idle keepers and unused memory are looked at, while there are any.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// A dismissed keeper kills its tree within 5 s, or hands it to us.
 const GOODBYE: Duration = Duration::from_secs(6);
 
@@ -176,7 +178,7 @@ impl Engine {
     fn plan_trim(&mut self) {
         if !self.trim_set && (self.keepers.has_spare() || self.regions.holds_memory()) {
             self.trim_set = true;
-            self.timers.set(IDLE, Alarm::Trim);
+            self.timers.set(TRIM_EVERY, Alarm::Trim);
         }
     }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +68,12 @@ def test_a_plain_request_is_answered_under_its_id(number: object) -> None:
         changed(capabilities={"extensions": {}}),
         changed(capabilities={"roots": True}),
         changed(capabilities={"roots": {"listChanged": "yes"}}),
+        changed(capabilities={"roots": {"more": True}}),
+        changed(capabilities={"sampling": {"tools": True}}),
+        changed(capabilities={"elicitation": {"form": False}}),
+        changed(capabilities={"elicitation": []}),
         changed(capabilities=[]),
+        changed(clientInfo={"name": "\ud800", "version": "1"}),
     ],
     ids=repr,
 )
@@ -73,9 +81,31 @@ def test_anything_else_is_left_to_the_sdk(message: object) -> None:
     assert answer_to(line(message)) is None
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"", b"{", b"\xff", b"[" * 100_000),
+        *(
+            json.dumps(PLAIN).encode(encoding)
+            for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-8-sig")
+        ),
+        line(PLAIN).replace(b"a client", "\ud800".encode("utf-8", "surrogatepass")),
+    ],
+    ids=lambda text: repr(text[:20]),
+)
 def test_what_is_no_json_is_left_to_the_sdk(text: bytes) -> None:
     assert answer_to(text) is None
+
+
+def test_an_answer_that_cannot_be_written_is_left_to_the_sdk() -> None:
+    """As for a client that goes away in this very moment: a poll says nothing of what `/dev/full` takes."""
+    script = "from rye_mcp.mcp_server.greeting import greet\nraise SystemExit(repr(greet().answer))"
+    words = [sys.executable, "-c", script]
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            words, input=line(PLAIN) + b"\n", stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert ran.stderr == b"None\n"
 
 
 def test_another_sdk_answers_itself(monkeypatch: pytest.MonkeyPatch) -> None:
