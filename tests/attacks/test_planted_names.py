@@ -306,7 +306,9 @@ def test_an_ordinary_user_is_kept_from_it_as_well(adas: Path) -> None:
         project, trash = adas / "project", str(adas / "state/rye/trash")
         project.mkdir()
         (adas / "state").mkdir()
-        missing = Missing.among([f"{project}/{name}" for name in (".git", ".envrc", ".idea")], trash)
+        missing = Missing.among(
+            dict.fromkeys(f"{project}/{name}" for name in (".git", ".envrc", ".idea")), trash
+        )
         (project / ".git").mkdir()
         (project / ".git").chmod(0)
         (project / ".envrc").symlink_to("/etc/passwd")

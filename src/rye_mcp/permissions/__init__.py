@@ -14,6 +14,7 @@ from rye_mcp.permissions._grants import (
     VARIABLE_PATTERN,
     Host,
     allows_call,
+    below_any,
     problem_of_host,
 )
 from rye_mcp.permissions._policy import Action, Isolation, Rule, Undeclared, judge, read_isolation, read_rules
@@ -42,6 +43,7 @@ __all__ = [
     "Rule",
     "Undeclared",
     "allows_call",
+    "below_any",
     "difference",
     "effective",
     "hints",

@@ -27,6 +27,7 @@ __all__ = [
     "Covers",
     "Host",
     "allows_call",
+    "below_any",
     "common",
     "covers_host",
     "covers_items",
@@ -122,6 +123,12 @@ def covers_host(wide: Host, narrow: Host) -> bool:
 def is_below(path: str, directory: str) -> bool:
     """Whether a path is this directory, or is below it."""
     return path == directory or path.startswith(f"{directory.rstrip('/')}/")
+
+
+def below_any(directories: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells whether a path is one of these directories, or is below one: for many paths."""
+    ways = tuple(f"{each.rstrip('/')}/" for each in directories)
+    return lambda path: f"{path}/".startswith(ways)
 
 
 def covers_path(wide: str, narrow: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from lilux._dataclasses import dataclass
 from lilux._policy import Bind, Hosts, Limits, Policy, Tier
 from rye_mcp.errors import RyeError
-from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below
+from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, below_any, is_below
 from rye_mcp.permissions._value import Access, Permissions, Requirement
 
 __all__ = ["DOTENV", "GUARDED", "MASKED", "OF_GIT", "PACKAGED", "Facts", "Plan", "plan"]
@@ -246,10 +246,10 @@ def _guarded_in_project(permissions: Permissions, facts: Facts) -> Iterator[str]
 
 def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Iterator[str]:
     """Yield the paths inside visible directories that the tool must not see."""
-    visible = tuple(shown)
+    is_visible = below_any(shown)
     hidden = [*facts.hidden, *(_expanded(each, facts.home) for each in (*CLOSED, *CREDENTIALS))]
-    yield from (path for path in hidden if any(is_below(path, each) for each in visible))
-    if facts.project is not None and any(is_below(facts.project, each) for each in visible):
+    yield from filter(is_visible, hidden)
+    if facts.project is not None and is_visible(facts.project):
         yield from (f"{facts.project}/{name}" for name in MASKED)
 
 

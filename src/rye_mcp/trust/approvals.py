@@ -108,14 +108,13 @@ def identify_project(root: Path) -> Path:
         return real
 
 
-def git_directories(project: Path) -> tuple[Path, ...]:
+def git_directories(root: Path) -> tuple[Path, ...]:
     """The directories in which git keeps what it knows of a project: one, of a worktree its own and the main.
 
-    It is found without running git. A `.git` that leads where git itself would not have made it lead counts
-    for nothing: the maker of the project may have chosen the place.
+    `root` has the `.git` in it. They are found without running git. A `.git` that leads where git itself
+    would not have made it lead counts for nothing: the maker of the project may have chosen the place.
     """
-    root = next((each for each in (project, *project.parents) if os.path.lexists(each / ".git")), None)
-    if root is None or (root / ".git").is_symlink():
+    if (root / ".git").is_symlink():
         return ()
     if (root / ".git").is_dir():
         return (root / ".git",)

@@ -25,7 +25,7 @@ from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings
 from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
-from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
+from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions, below_any
 from rye_mcp.permissions.planning import DOTENV, Facts, plan
 from rye_mcp.trust.approvals import git_directories
 from rye_mcp.trust.directories import KEPT_BY_TOOLS, cache_of, home_of
@@ -45,6 +45,8 @@ __all__ = [
 
 _SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 """Directories that every policy shows anyway."""
+
+_is_of_system: Final = below_any(_SYSTEM)
 
 _TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _GRAPHICS: Final = ("/dev/dri/renderD*", "/dev/nvidia*", "/dev/kfd")
@@ -178,11 +180,12 @@ class Confinement:
         """Return the parts of the run outside of the system: its programs, and what else it needs."""
         found = {os.path.realpath(each) for each in also if each is not None}
         found.update(self._programs(command, interpreters, rights, hidden))
-        outside = [each for each in found if not _is_in(each, _SYSTEM)]
+        outside = [each for each in found if not _is_of_system(each)]
         if not outside:
             return ()
-        closed = (*hidden, *(_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS)))
-        return tuple(sorted(each for each in outside if self._is_open(each, hidden, closed)))
+        # A part may be seen if no tool is kept from it, or from anything in it.
+        is_closed, kept = below_any((*hidden, *_closed_in(self._home))), (self._home, *hidden)
+        return tuple(sorted(each for each in outside if not is_closed(each) and not _holds_any(each, kept)))
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
         """Add the places that `uses` opens or protects."""
@@ -191,7 +194,7 @@ class Confinement:
         return replace(
             known,
             trash=self._trash() if "trash" in uses else None,
-            git_directories=self._git() if "git" in uses else (),
+            git_directories=self._git(self._top()) if "git" in uses else (),
             repositories=found.repositories,
             guarded=found.guarded,
             packages=found.packages,
@@ -205,9 +208,7 @@ class Confinement:
         """Return git's view of the project; None without a project."""
         if self._project is None:
             return None
-        top = next(
-            (each for each in upwards(self._project) if os.path.lexists(f"{each}/.git")), self._project
-        )
+        top = self._top()
         named = (self._environment.get(name, "") for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"))
         plain, linked = self._git_configuration()
         files = (
@@ -215,25 +216,26 @@ class Confinement:
             for each in (*plain, *(path for path, _ in linked))
         )
         configuration = (*files, *(each for each in named if each.startswith("/")), "/etc/gitconfig")
-        return Repository(self._project, top, self._git(), configuration)
+        return Repository(self._project, top or self._project, self._git(top), configuration)
 
     def _missing(
         self,
         permissions: Permissions,
-        protected: Iterable[str],
+        protected: Mapping[str, bool | None],
         repository: Repository | None,
         around: Around,
     ) -> Missing | None:
         """Return the names that the run must not make; None where it can make no file that others trust."""
         if repository is None:
             return Missing.among(protected, self._trash_place()) if protected else None
+        dotenv = f"{self._project}/{DOTENV}"
         with_packages = "packages" not in permissions.uses
 
         def watched(now: Around) -> tuple[str, ...]:
             return (*now.nested, *(now.packages if with_packages else ()))
 
         return Missing.among(
-            (*protected, f"{self._project}/{DOTENV}"),
+            {**protected, dotenv: present((dotenv,)).get(dotenv)},
             self._trash_place(),
             look=lambda: watched(self._surroundings.look(repository)),
             known=watched(around),
@@ -256,10 +258,6 @@ class Confinement:
         entries = self._environment.get("PATH", os.defpath).split(os.pathsep)
         places = {os.path.realpath(each) for each in entries if each.startswith("/")}
         return program.rpartition("/")[0] in places
-
-    def _is_open(self, path: str, hidden: tuple[str, ...], closed: tuple[str, ...]) -> bool:
-        """Whether a part of a run may be seen: no tool is kept from it, or from anything in it."""
-        return not _is_in(path, closed) and not _holds_any(path, (self._home, *hidden))
 
     def _kept(self, rights: Rights) -> str | None:
         """A directory of this tool alone, and of whoever signed it; made when it is used."""
@@ -286,8 +284,13 @@ class Confinement:
             whole_files.make_directory(directory, mode=_PRIVATE)
         return str(place)
 
-    def _git(self) -> tuple[str, ...]:
-        return () if self._project is None else tuple(map(str, git_directories(Path(self._project))))
+    def _top(self) -> str | None:
+        """Return the project, or the nearest directory above it, that has a `.git`."""
+        around = () if self._project is None else upwards(self._project)
+        return next((each for each in around if os.path.lexists(f"{each}/.git")), None)
+
+    def _git(self, top: str | None) -> tuple[str, ...]:
+        return () if top is None else tuple(map(str, git_directories(Path(top))))
 
     def _git_configuration(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
         """The files and directories that are where git looks for them, and those that links lead to."""
@@ -316,8 +319,19 @@ def _expanded(path: str, home: str) -> str:
     return os.path.realpath(f"{home}{path[1:]}" if path.startswith("~") else path)
 
 
-def _is_in(path: str, places: Iterable[str]) -> bool:
-    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in places)
+def _closed_in(home: str) -> Iterator[str]:
+    """Yield the real paths of what is closed to every tool; what is above several is looked at once."""
+    known = {home: os.path.realpath(home)}
+    yield from (_real(f"{home}{each[1:]}", known) for each in (*CLOSED, *CREDENTIALS))
+
+
+def _real(path: str, known: dict[str, str]) -> str:
+    """Return the real path of a path below a known one, and make it known."""
+    if path not in known:
+        directory, _, name = path.rpartition("/")
+        place = f"{_real(directory, known).rstrip('/')}/{name}"
+        known[path] = os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
+    return known[path]
 
 
 @lru_cache(maxsize=256)
@@ -360,7 +374,7 @@ def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
 
 
 def _holds_any(place: str, others: Iterable[str]) -> bool:
-    return place == os.sep or any(_is_in(each, (place,)) for each in others)
+    return place == os.sep or any(map(below_any((place,)), others))
 
 
 def _home_of_venv(venv: str) -> str | None:
@@ -381,10 +395,10 @@ def _devices() -> tuple[str, ...]:
 def _placed(process: Halves, shown: Iterable[str], home: str) -> Halves:
     """The process in a directory that it can see: in its own, or else in `/`."""
     runtime, call = process
-    places = (*shown, *_SYSTEM)
+    is_shown = below_any((*shown, *_SYSTEM))
 
     def is_seen(directory: str) -> bool:
-        return directory == home or _is_in(directory, places)
+        return directory == home or is_shown(directory)
 
     env = call.env
     named = env.get(WORKING_DIRECTORY)
@@ -416,8 +430,11 @@ def _text_of(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str, None]]:
-    """Return the policy without missing paths and links, what it shows, and what it protects."""
+def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str, bool | None]]:
+    """Return the policy without missing paths and links, what it shows, and what it protects.
+
+    With each protected path is said whether it is a link, and None if it is missing.
+    """
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
     there = present(planned.protect)
@@ -425,7 +442,8 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
     links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
     # Of a link, what it leads to is made read-only in its place.
     pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
-    protected = dict.fromkeys(each for pair in pairs for each in pair)
+    there |= present(path for path in targets.values() if path not in there)
+    protected = {each: there.get(each) for pair in pairs for each in pair}
     policy = replace(
         planned,
         read=read,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -50,17 +50,18 @@ class Missing:
     @classmethod
     def among(
         cls,
-        protected: Iterable[str],
+        protected: Mapping[str, bool | None],
         trash: str,
         *,
         look: Callable[[], Iterable[str]] = tuple,
         known: Iterable[str] = (),
     ) -> Self:
-        """Those of the protected paths that are missing now; `look` finds those that have no known place."""
-        protected = tuple(protected)
-        there = present(protected)
-        links = tuple((path, os.path.realpath(path)) for path, is_link in there.items() if is_link)
-        missing = tuple(path for path in protected if path not in there)
+        """Those of the protected paths that are missing; `look` finds those that have no known place.
+
+        With each path is said whether it is a link, and None if it is missing.
+        """
+        links = tuple((path, os.path.realpath(path)) for path, is_link in protected.items() if is_link)
+        missing = tuple(path for path, is_link in protected.items() if is_link is None)
         return cls(missing, trash, links, look, frozenset(known))
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
@@ -71,7 +72,7 @@ class Missing:
         )
         directories: dict[str, list[tuple[int, str]]] = {}
         for number, path in enumerate(paths):
-            above, name = os.path.split(path)
+            above, _, name = path.rpartition("/")
             directories.setdefault(above, []).append((number, name))
         notices = tuple(
             notice for above, names in directories.items() for notice in self._taken(above, names, run_id)
@@ -146,15 +147,15 @@ def present(paths: Iterable[str]) -> dict[str, bool]:
     """Those of the paths that are there, and whether each of them is a link."""
     by_directory: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):
-        by_directory.setdefault(os.path.dirname(path), []).append(path)  # noqa: PTH120
+        above, slash, name = path.rpartition("/")
+        by_directory.setdefault(above + slash, []).append(name)
     found: dict[str, bool] = {}
-    for above, inside in by_directory.items():
-        listed = None if len(inside) < _MANY else _listed(above)
-        kinds = (
-            (path, _kind_of(path) if listed is None else listed.get(os.path.basename(path)))  # noqa: PTH119
-            for path in inside
-        )
-        found.update((path, is_link) for path, is_link in kinds if is_link is not None)
+    for directory, names in by_directory.items():
+        listed = None if len(names) < _MANY else _listed(directory)
+        for name in names:
+            is_link = _kind_of(directory + name) if listed is None else listed.get(name)
+            if is_link is not None:
+                found[directory + name] = is_link
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from lilux.primitives.subprocess import Bind, Hosts
-from rye_mcp.permissions import UNCONFINED, Access, Permissions, read_permissions
+from rye_mcp.permissions import UNCONFINED, Access, Permissions, below_any, read_permissions
 from rye_mcp.permissions.planning import GUARDED, MASKED, PACKAGED, Facts, Plan, plan
 from tests.permission_strategies import anything
 from tests.trust_world import refused
@@ -195,3 +195,20 @@ def test_no_path_is_granted_that_was_not(permissions: Permissions) -> None:
         FACTS.ssh_agent,
     }
     policy.header()
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [
+        ("/", ["/", "/a", "/ab", "/a/b", "/a/b/c", "/a/bc"]),
+        ("/a", ["/a", "/a/b", "/a/b/c", "/a/bc"]),
+        ("/a/", ["/a", "/a/b", "/a/b/c", "/a/bc"]),
+        ("/a/b", ["/a/b", "/a/b/c"]),
+        ("/b", []),
+    ],
+)
+def test_a_path_is_below_a_directory_by_whole_names(directory: str, expected: list[str]) -> None:
+    paths = ["/", "/a", "/ab", "/a/b", "/a/b/c", "/a/bc"]
+    assert list(filter(below_any([directory]), paths)) == expected
+    assert list(filter(below_any(["/elsewhere", directory]), paths)) == expected
+    assert not any(map(below_any([]), paths))

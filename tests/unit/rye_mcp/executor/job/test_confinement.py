@@ -1,0 +1,166 @@
+"""Whatever changes on this machine between two calls shows in the confinement of the second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lilux.primitives.subprocess import CallSpec, Halves, Policy, RuntimeSpec
+from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
+from rye_mcp.executor.job.planted import Missing
+from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
+from rye_mcp.spaces import Spaces
+
+
+@dataclass
+class Scene:
+    """A home with a project in it, and a confinement that is asked again and again."""
+
+    home: Path
+    confinement: Confinement
+
+    @classmethod
+    def make(cls, root: Path) -> Scene:
+        root = Path(os.path.realpath(root))
+        home, project = root / "home", root / "home/work/site"
+        for directory in (project / "kept", home / "notes/gh"):
+            directory.mkdir(parents=True)
+        spaces = Spaces.locate(project, user=root)
+        return cls(home, Confinement(spaces, project, root / "state", {"HOME": str(home)}))
+
+    @property
+    def project(self) -> Path:
+        return self.home / "work/site"
+
+    @property
+    def part(self) -> Path:
+        """A part of each run."""
+        return self.home / "notes/gh"
+
+    def confined(self) -> Confined:
+        """The confinement of the next call, of a tool that may write the project."""
+        process = Halves(RuntimeSpec(command="/bin/true", env={}), CallSpec())
+        rights = Rights(Permissions(project=Access.WRITE), "demo/writes", ("person",))
+        return self.confinement.confine(rights, process, also=[self.part])
+
+    def policy(self) -> Policy:
+        policy = self.confined().policy
+        assert policy is not None
+        return policy
+
+    def missing(self) -> Missing:
+        missing = self.confined().missing
+        assert missing is not None
+        return missing
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene.make(tmp_path)
+
+
+def lead(path: Path, target: Path) -> None:
+    """Make a link, and what is above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
+def shows_part(scene: Scene) -> bool:
+    return str(scene.part) in scene.policy().read
+
+
+@pytest.mark.parametrize("closed", [*CLOSED, *CREDENTIALS])
+def test_a_part_is_not_shown_once_what_is_closed_leads_to_it(scene: Scene, closed: str) -> None:
+    assert shows_part(scene)
+    lead(scene.home / closed.removeprefix("~/"), scene.part)
+    assert not shows_part(scene)
+
+
+@pytest.mark.parametrize("target", ["notes", "linked"])
+def test_a_part_is_not_shown_once_a_directory_above_what_is_closed_leads_to_it(
+    scene: Scene, target: str
+) -> None:
+    lead(scene.home / "linked", scene.home / "notes")
+    assert shows_part(scene)
+    lead(scene.home / ".config", scene.home / target)
+    assert not shows_part(scene)
+
+
+def test_a_part_is_shown_again_once_the_link_leads_elsewhere(scene: Scene) -> None:
+    lead(scene.home / ".ssh", scene.part)
+    assert not shows_part(scene)
+    (scene.home / ".ssh").unlink()
+    lead(scene.home / ".ssh", scene.home / "elsewhere")
+    assert shows_part(scene)
+
+
+def test_a_part_that_is_gone_is_left_out(scene: Scene) -> None:
+    assert shows_part(scene)
+    scene.part.rmdir()
+    assert not shows_part(scene)
+
+
+def made_hooks(scene: Scene) -> None:
+    """Make a repository above the project, whose hooks are in the project."""
+    (scene.home / "work/.git").mkdir()
+    (scene.home / "work/.git/config").write_text("[core]\nhooksPath = site/kept\n")
+
+
+APPEARS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], bool]]] = {
+    "a link with a guarded name": (
+        lambda scene: lead(scene.project / ".envrc", scene.project / "kept"),
+        lambda scene: f"{scene.project}/kept" in scene.policy().protect,
+    ),
+    "a link that the run may turn": (
+        lambda scene: lead(scene.project / ".envrc", scene.project / "kept"),
+        lambda scene: (f"{scene.project}/.envrc", f"{scene.project}/kept") in scene.missing().links,
+    ),
+    "a guarded file": (
+        lambda scene: (scene.project / ".envrc").touch(),
+        lambda scene: f"{scene.project}/.envrc" not in scene.missing().paths,
+    ),
+    "a file of secrets": (
+        lambda scene: (scene.project / ".env").touch(),
+        lambda scene: f"{scene.project}/.env" not in scene.missing().paths,
+    ),
+    "a link with the name of such a file": (
+        lambda scene: lead(scene.project / ".env", scene.project / "kept"),
+        lambda scene: f"{scene.project}/kept" in scene.policy().mask,
+    ),
+    "a repository in the project": (
+        lambda scene: (scene.project / "kept/.git").mkdir(),
+        lambda scene: f"{scene.project}/kept/.git" in scene.policy().protect,
+    ),
+    "a repository around the project": (
+        made_hooks,
+        lambda scene: f"{scene.project}/kept" in scene.policy().protect,
+    ),
+    "a virtual environment": (
+        lambda scene: (scene.project / "kept/pyvenv.cfg").touch(),
+        lambda scene: f"{scene.project}/kept" in scene.policy().protect,
+    ),
+}
+
+
+@pytest.mark.parametrize("crowd", [0, 300])
+@pytest.mark.parametrize("case", APPEARS)
+def test_what_appears_in_a_project_counts_from_the_next_call_on(scene: Scene, case: str, crowd: int) -> None:
+    for number in range(crowd):
+        (scene.project / f"file{number}").touch()
+    appears, counts = APPEARS[case]
+    assert not counts(scene)
+    appears(scene)
+    assert counts(scene)
+
+
+def test_what_a_guarded_link_leads_to_is_missing_only_if_it_is_not_there(scene: Scene) -> None:
+    """The run must not make it either; and what was there before it is not taken away afterwards."""
+    lead(scene.project / ".envrc", scene.project / "nowhere")
+    lead(scene.project / ".idea", scene.project / "kept")
+    missing = set(scene.missing().paths)
+    named = {f"{scene.project}/{name}" for name in (".envrc", ".idea", "kept", "nowhere")}
+    assert missing & named == {f"{scene.project}/nowhere"}
