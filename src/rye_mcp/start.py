@@ -7,6 +7,7 @@ delay a waiting client by a twentieth of a second each time.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -37,10 +38,16 @@ def main() -> int:
 
 
 def _greeting() -> Greeting:
-    """What a client was answered that waits already: nothing by a server with options, which may be wrong."""
+    """What a client was answered that waits already: nothing by a server whose options may be wrong."""
     from rye_mcp.mcp_server.greeting import Greeting, greet
 
-    return Greeting() if sys.argv[1:] else greet()
+    return greet() if _has_usual_options(sys.argv[1:]) else Greeting()
+
+
+def _has_usual_options(arguments: list[str]) -> bool:
+    """Whether there are none, or what `rye install` writes: a project, which is still there."""
+    names_project = len(arguments) == 2 and arguments[0] == "--project"
+    return not arguments or (names_project and os.path.isdir(os.path.join(arguments[1], ".ai")))  # noqa: PTH112, PTH118 - pathlib is not loaded yet
 
 
 def share_memory() -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +63,20 @@ def begin(revision: str, capabilities: dict[str, Any] | None = None, **more: Any
     )
 
 
-def test_a_client_that_waits_is_answered_before_the_sdk_is_loaded() -> None:
+@pytest.mark.parametrize(
+    ("options", "is_usual"),
+    [
+        ([], True),
+        (["--project", "here"], True),
+        (["--project", "gone"], False),
+        (["--confirm", "here"], False),
+        (["--project", "here", "--confirm"], False),
+    ],
+)
+def test_a_client_that_waits_is_answered_before_the_sdk_is_loaded(
+    tmp_path: Path, options: list[str], is_usual: bool
+) -> None:
+    Path(tmp_path, "here/.ai").mkdir(parents=True)
     script = """
 import sys
 
@@ -72,14 +86,15 @@ class Watch:
             raise SystemExit(7)
 
 sys.meta_path.insert(0, Watch())
-sys.argv = ["rye-mcp"]
+sys.argv[0] = "rye-mcp"
 from rye_mcp.start import main
 main()
 """
-    words = [sys.executable, "-c", script]
-    ran = subprocess.run(words, input=begin("2025-06-18"), capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", script, *options]
+    request = begin("2025-06-18")
+    ran = subprocess.run(words, cwd=tmp_path, input=request, capture_output=True, text=True, check=False)
     assert ran.returncode == 7, ran.stderr
-    if version("mcp") == KNOWN_SDK:
+    if is_usual and version("mcp") == KNOWN_SDK:
         assert json.loads(ran.stdout)["result"]["serverInfo"]["version"] == version("rye-mcp")
     else:
         assert ran.stdout == ""
