@@ -204,7 +204,9 @@ async def test_a_node_that_answers_and_never_ends_a_call_is_given_up(tmp_path: P
     pair.server.sign("demo/count.sh", tool())
     answered, state = tmp_path / "answered", str(pair.node.world.state)
     node = ENDLESS.format(state=state, answered=str(answered), begins=begins)
-    limits = {"to_begin_s": 60, "overdue_s": 0.3} if begins else {"to_begin_s": 0.3, "overdue_s": 60}
+    limits: dict[str, Any] = (
+        {"to_begin_s": 60, "overdue_s": 0.3} if begins else {"to_begin_s": 0.3, "overdue_s": 60}
+    )
     async with pair.linked(
         command=[sys.executable, "-P", "-c", node], give_up_s=60, ping_s=0.02, ending_s=0.1, **limits
     ) as link:

@@ -203,8 +203,9 @@ async def test_a_call_that_a_node_does_not_end_is_told_of_and_made_only_once(sit
         executor._open_engines = lambda: engines
         result = await executor.run("demo/count")
         await executor.run("demo/count", timeout=3)
+    assert result.exit is not None
     assert (result.code, result.exit.kind, site.ran_here) == ("node_overdue", "lost", False)
-    assert result.hint.startswith("see what it did")
+    assert (result.hint or "").startswith("see what it did")
     assert engines.limits == [7, 3]
     with RunLog(site.pair.server.world.state) as log:
         assert [row.code for row in log.list()] == ["node_overdue"] * 2

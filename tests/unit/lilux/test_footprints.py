@@ -154,8 +154,12 @@ def test_of_a_directory_on_the_way_counts_which_and_whose_it_is_and_not_what_is_
     path.write_bytes(b"before")
     remembered: Remembered[object] = Remembered()
 
+    def looked() -> object:
+        note_file(str(path), [str(path.parent)])
+        return object()
+
     def found() -> object:
-        return remembered.value("a", lambda: (note_file(str(path), [str(path.parent)]), object()))
+        return remembered.value("a", looked)
 
     first = found()
     path.with_name("other").write_bytes(b"")
