@@ -45,7 +45,7 @@ def _greeting() -> Greeting:
 
 
 def _has_usual_options(arguments: list[str]) -> bool:
-    """Whether there are none, or what `rye install` writes: a project, which is still there."""
+    """Whether there are no options, or only an existing project, as `rye install` writes it."""
     names_project = len(arguments) == 2 and arguments[0] == "--project"
     return not arguments or (names_project and os.path.isdir(os.path.join(arguments[1], ".ai")))  # noqa: PTH112, PTH118 - pathlib is not loaded yet
 

@@ -1,4 +1,4 @@
-"""A program chooses how long its lines and their answers are: nobody else waits while they are read."""
+"""A program chooses how long its lines and their answers are; other calls go on while these are read."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Preparation:
         self.warmth = Warmth(self._snapshots, self.background, warm)
 
     def begin(self, decision: DecidedCall, *, runs: bool = False) -> UnfinishedCall:
-        """The call, of which nothing is prepared yet, as a block.
+        """The call as a block; nothing is prepared before it is entered.
 
         It may run in an interpreter that waited, if it `runs` at all.
         """

@@ -147,7 +147,7 @@ def _is_plain_id(number: object) -> bool:
 
 
 def _are_plain(capabilities: object) -> bool:
-    """Whether these are capabilities without experiments and extensions, of which none says more."""
+    """Whether the client names only known capabilities, without experiments, extensions and details."""
     if not isinstance(capabilities, dict) or not capabilities.keys() <= _OF_CLIENTS:
         return False
     roots = capabilities.get("roots", {})

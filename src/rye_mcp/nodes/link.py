@@ -71,7 +71,7 @@ class _Sent:
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: bytes | RyeError | None = None
-    """The result as it was sent, or why there is none."""
+    """The result as the worker sent it, or the reason why it sent no result."""
     has_begun: bool = False
 
     def begin(self, overdue_s: float) -> None:

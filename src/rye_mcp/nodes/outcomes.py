@@ -184,17 +184,20 @@ def decode_result(data: bytes) -> Remote:
     parts = [getattr(found, name) for name in _PARTS]
     if json.loads(json.dumps(msgspec.to_builtins(parts))) != [said[name] for name in _PARTS]:
         raise _malformed()
-    if not 0 <= found.duration_ms <= _LONGEST_MS or not all(abs(each) < _MOST for each in _numbers(found)):
-        raise _malformed()
-    if (
-        found.exit.kind not in _KINDS
-        or not is_run_id(found.run_id)
-        or not _DIGEST.fullmatch(found.receipt or "0" * 64)
-    ):
+    if not _has_possible_numbers(found) or not _has_possible_names(found):
         raise _malformed()
     if found.success != (found.code is None):
         raise _malformed()
     return Remote(_outcome(found), found.run_id, found.receipt, found.sealed)
+
+
+def _has_possible_numbers(found: _Result) -> bool:
+    return 0 <= found.duration_ms <= _LONGEST_MS and all(abs(each) < _MOST for each in _numbers(found))
+
+
+def _has_possible_names(found: _Result) -> bool:
+    is_receipt = _DIGEST.fullmatch(found.receipt or "0" * 64) is not None
+    return found.exit.kind in _KINDS and is_run_id(found.run_id) and is_receipt
 
 
 def encode_refusal(error: RyeError) -> bytes:

@@ -224,8 +224,8 @@ fn resources(
     resources
 }
 
-/// The kernel counts the descriptors that are under way for all processes of a user, and refuses to send one more to whoever has a
-/// limit that is below. With the same limit, a tool could keep its supervisor from starting anything, so it gets less.
+/// The kernel counts the descriptors that all processes of a user are sending. A process whose own limit is lower than this count cannot
+/// send one more. A tool with the limit of its supervisor could keep it from starting anything, so the tool gets a lower one.
 fn descriptors() -> (Resource, u64) {
     let own = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (Resource::Nofile, own / 4 * 3)

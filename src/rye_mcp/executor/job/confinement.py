@@ -433,17 +433,11 @@ def _text_of(path: Path | None) -> str | None:
 def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str, bool | None]]:
     """Return the policy without missing paths and links, what it shows, and what it protects.
 
-    With each protected path is said whether it is a link, and None if it is missing.
+    Each protected path comes with whether it is a link, or None if it is missing.
     """
     read = [each for each in planned.read if os.path.lexists(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
-    there = present(planned.protect)
-    targets = {path: os.path.realpath(path) for path, is_link in there.items() if is_link}
-    links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
-    # Of a link, what it leads to is made read-only in its place.
-    pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
-    there |= present(path for path in targets.values() if path not in there)
-    protected = {each: there.get(each) for pair in pairs for each in pair}
+    protected, links = _protected_of(planned)
     policy = replace(
         planned,
         read=read,
@@ -451,6 +445,19 @@ def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str
         mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
     )
     return policy, shown, protected
+
+
+def _protected_of(planned: Policy) -> tuple[dict[str, bool | None], set[str]]:
+    """The protected paths with what links among them lead to, and the links.
+
+    The kernel makes the target of a link read-only in place of the link.
+    """
+    there = present(planned.protect)
+    targets = {path: os.path.realpath(path) for path, is_link in there.items() if is_link}
+    links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
+    pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
+    there |= present(path for path in targets.values() if path not in there)
+    return {each: there.get(each) for pair in pairs for each in pair}, links
 
 
 @dataclass(frozen=True, slots=True)
