@@ -24,7 +24,7 @@ SSH = """\
 # Stands in for ssh: what it is told goes to a file, then the other machine's program runs as its user.
 echo "$@" >> {told}
 export HOME={home} XDG_STATE_HOME={state} XDG_CACHE_HOME={cache} COUNTED={counted}
-exec {rye} worker
+{rye} worker
 """
 
 
