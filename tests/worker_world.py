@@ -28,6 +28,7 @@ from rye_mcp.nodes.outcomes import Remote
 from rye_mcp.nodes.seal import Channel, Hello, Instance, seal
 from rye_mcp.nodes.submitters import Submitters
 from rye_mcp.nodes.worker import Worker
+from rye_mcp.nodes.workspaces import Workspaces
 from rye_mcp.receipts.runner import RunnerKey, RunnerKeys
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.trust.scope import SignerKind
@@ -148,12 +149,17 @@ class Pair:
         instance = Instance(self.key_of(self.node), self.submitters.key, "1", lambda: wire.age_ms)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(wire.serve, Worker(instance, executor, self.submitters, **options))
+                worker = Worker(instance, executor, self.submitters, self.workspaces(executor), **options)
+                group.start_soon(wire.serve, worker)
                 yield wire
                 wire.say(b"")
         finally:
             with anyio.CancelScope(shield=True):
                 await executor.close()
+
+    def workspaces(self, executor: Any) -> Workspaces:
+        """The directories of a worker in this process, which has one executor for all of them."""
+        return Workspaces(self.node.world.root / "private", lambda _: executor, dict)
 
     async def call(
         self, link: Link, bundle: bytes, watch: Watch | None = None, *, limit_s: float = 600

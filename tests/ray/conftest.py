@@ -10,7 +10,6 @@ import pytest
 
 from tests.ray_world import Grid, RaySite, network, short_directory
 
-
 TIMEOUT_S = 200
 """A test may have to wait until the cluster of the tests beside it has started."""
 
