@@ -1,6 +1,6 @@
 """Of a project, only what its person approved, git tracks and the tool may see goes to another machine.
 
-A node that somebody else keeps gets no secret, and no caller chooses in which of its directories a tool works.
+A node that somebody else keeps gets no secret, and no caller chooses the directory in which a tool works.
 """
 
 from __future__ import annotations
