@@ -12,6 +12,7 @@ from dataclasses import MISSING, FrozenInstanceError, fields
 from dataclasses import dataclass as _standard_dataclass  # noqa: TID251
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 __all__ = ["dataclass"]
@@ -70,7 +71,12 @@ def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
             value = f"_make_{name}() if {name} is _missing else {name}"
             names[f"_make_{name}"] = field.default_factory
         (named if field.kw_only else positional).append(parameter)
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        slot = getattr(cls, name, None) if frozen else None
+        if isinstance(slot, MemberDescriptorType):
+            names[f"_put_{name}"] = slot.__set__  # takes half as long as to look the slot up by its name
+            body.append(f"_put_{name}(self, {value})")
+        else:
+            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join(positional + (named if len(named) > 1 else []))

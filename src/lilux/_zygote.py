@@ -165,12 +165,13 @@ class Zygote(Generic[R]):
         )
         request = request_of(Halves(RuntimeSpec(command="python"), call).whole())
         limit = milliseconds("limit", spec.limit)
-        return replace(request, park_limit_ms=limit, zygote=self._waiting.id)
+        return request.having(park_limit_ms=limit, zygote=self._waiting.id)
 
 
 def zygote_request(spec: ZygoteSpec) -> RunRequest:
     """Return the request that asks the supervisor to start one."""
-    return replace(request_of(spec.process()), park_limit_ms=milliseconds("limit", spec.limit), prepare=True)
+    limit = milliseconds("limit", spec.limit)
+    return request_of(spec.process()).having(park_limit_ms=limit, prepare=True)
 
 
 def _processor_ms(pid: int) -> float:
