@@ -71,12 +71,7 @@ def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
             value = f"_make_{name}() if {name} is _missing else {name}"
             names[f"_make_{name}"] = field.default_factory
         (named if field.kw_only else positional).append(parameter)
-        slot = getattr(cls, name, None) if frozen else None
-        if isinstance(slot, MemberDescriptorType):
-            names[f"_put_{name}"] = slot.__set__  # takes half as long as to look the slot up by its name
-            body.append(f"_put_{name}(self, {value})")
-        else:
-            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        body.append(_assignment(cls, name, value, names) if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join(positional + (named if len(named) > 1 else []))
@@ -85,6 +80,15 @@ def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
     made: Callable[..., None] = names["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+def _assignment(cls: type, name: str, value: str, names: dict[str, Any]) -> str:
+    """A line that sets a field of a frozen value; its slot itself takes half as long as its name."""
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"_set(self, {name!r}, {value})"
+    names[f"_put_{name}"] = slot.__set__
+    return f"_put_{name}(self, {value})"
 
 
 @recursive_repr()

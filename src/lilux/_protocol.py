@@ -99,12 +99,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def __repr__(self) -> str:
-        """Only the command: variables may be secrets."""
+        """Leave out everything else: variables may be secrets."""
         return f"RunRequest(command={self.command!r})"
-
-    def having(self, **fields: Any) -> RunRequest:
-        """The same request with other values for these fields."""
-        return msgspec.structs.replace(self, **fields)
 
     def header(self, id: int) -> Header:
         """The header of this request under this id."""
@@ -118,14 +114,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and value is not False:
                 header[name] = value
         self._add_output(header)
-        if self.policy is not None:
-            header["policy"] = self.policy.header()
-        if self.observe is not None:
-            header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
-        if self.descriptors:
-            header["descriptors"] = list(self.descriptors)
-        if self.park_limit_ms is not None:
-            header["park"] = {"limit_ms": self.park_limit_ms}
+        self._add_surroundings(header)
         return header
 
     def _add_output(self, header: Header) -> None:
@@ -134,6 +123,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         if self.stream_credit is not None:
             whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
             header["stream"] = {"credit": self.stream_credit, **whole}
+
+    def _add_surroundings(self, header: Header) -> None:
+        if self.policy is not None:
+            header["policy"] = self.policy.header()
+        if self.observe is not None:
+            header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
+        if self.descriptors:
+            header["descriptors"] = list(self.descriptors)
+        if self.park_limit_ms is not None:
+            header["park"] = {"limit_ms": self.park_limit_ms}
 
 
 @dataclass(frozen=True, slots=True)

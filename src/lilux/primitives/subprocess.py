@@ -25,6 +25,8 @@ from dataclasses import field
 from functools import cache
 from typing import Any, Final, Literal
 
+from msgspec import structs
+
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._dataclasses import dataclass
@@ -194,7 +196,7 @@ class SubprocessPrimitive:
     async def park(self, spec: ParkSpec) -> Parked[SubprocessResult]:
         """Start the known half of a process, which waits for its call. NotParked if it cannot be started."""
         limit = _process.milliseconds("limit", spec.limit)
-        request = _process.request_of(spec.process()).having(park_limit_ms=limit)
+        request = structs.replace(_process.request_of(spec.process()), park_limit_ms=limit)
         supervisor = _supervisor.supervisor(self._lilux_proc)
         waiting = await supervisor.park(request)
         return Parked(supervisor, waiting, spec, _result)
