@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "8dbfc98ba2036bf654e91df5b76c99e673f56c18af0728148df45b7ea4c5530d"
+MANIFEST_SHA256: Final = "3ee4c4b5c4fe01cfd40f9456458885160f6616837fb0c2c051fb6ff822c9c552"
