@@ -122,11 +122,11 @@ def test_what_other_programs_run_may_be_read() -> None:
 
 
 def test_a_directory_is_not_proposed_where_it_holds_what_other_programs_run() -> None:
-    paths = [f"/home/ada/.config/{name}" for name in ("a", "b", "c")]
-    shown = ["~/.config/a", "~/.config/b", "~/.config/c"]
-    assert proposed(*(("write", path) for path in paths)) == {"write": shown}
-    assert proposed(*(("read", path) for path in paths)) == {"read": shown}, "credentials are in it as well"
-    assert proposed(("write", "/home/ada/.local")) == {}
+    """`~/go` holds `~/go/bin`, and nothing that is hidden."""
+    paths = [f"/home/ada/go/{name}" for name in ("a", "b", "c")]
+    assert proposed(*(("write", path) for path in paths)) == {"write": ["~/go/a", "~/go/b", "~/go/c"]}
+    assert proposed(*(("read", path) for path in paths)) == {"read": ["~/go"]}
+    assert proposed(("write", "/home/ada/go")) == {}
 
 
 PATHS = st.one_of(
