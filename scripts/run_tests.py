@@ -33,7 +33,7 @@ NOTHING_SELECTED: Final = 5
 FEW: Final = 5
 """More failures than these have another reason than a busy machine."""
 
-WORKERS: Final = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist", "loadfile")
+WORKERS: Final = ("-n", str(min(12, 3 * (os.cpu_count() or 1))), "--dist", "loadfile")
 """More than there are processors, because much of a test is waiting for a process. The tests of a file stay
 in one worker, so that the servers and directories that they share are made once.
 """

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c58e90c206b9688448a5f12794323de2d5b5b19e59ae1a2aa71a87953239f89d"
+MANIFEST_SHA256: Final = "ec9210f148892cc48be3fe9d4adef542577da4167dcb1dc14c0df336d968ce06"
