@@ -193,7 +193,8 @@ class _Overdue:
     async def _reach(self, _tell: Any) -> AsyncIterator[_Overdue]:
         yield self
 
-    async def run(self, _bundle: bytes, _run_id: str, _watch: Watch, *, limit_s: float) -> Any:
+    async def run(self, _bundle: bytes, _run_id: str, _watch: Watch, *, limit_s: float, tree: object) -> Any:
+        assert tree is None
         self.limits.append(limit_s)
         raise RyeError("node_overdue", "expected an end, found none", sent=True)
 

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "ec9210f148892cc48be3fe9d4adef542577da4167dcb1dc14c0df336d968ce06"
+MANIFEST_SHA256: Final = "3ee4c4b5c4fe01cfd40f9456458885160f6616837fb0c2c051fb6ff822c9c552"
