@@ -36,6 +36,7 @@ class Scene:
         home, project = root / "home", root / "home/work/site"
         for directory in (project / "kept", home / "notes/gh"):
             directory.mkdir(parents=True)
+        (home / ".gitconfig").touch()
         spaces = Spaces.locate(project, user=root)
         return cls(home, Confinement(spaces, project, root / "state", {"HOME": str(home)}))
 
@@ -53,16 +54,16 @@ class Scene:
         """A part of each run."""
         return self.home / "notes/gh"
 
-    def confined(self) -> Confined:
-        """The confinement of the next call, of a tool that may write the project."""
+    def confined(self, access: Access = Access.WRITE) -> Confined:
+        """The confinement of the next call, of a tool that may write the project, or read it."""
         process = Halves(RuntimeSpec(command="/bin/true", env={}), CallSpec())
-        rights = Rights(Permissions(project=Access.WRITE), "demo/writes", ("person",))
+        rights = Rights(Permissions(project=access), "demo/writes", ("person",))
         found = self.confinement.confine(rights, process, private_copy=self.copy, also=[self.part])
         let_the_clock_tick(self.home.parent)
         return found
 
-    def policy(self) -> Policy:
-        policy = self.confined().policy
+    def policy(self, access: Access = Access.WRITE) -> Policy:
+        policy = self.confined(access).policy
         assert policy is not None
         return policy
 
@@ -169,6 +170,10 @@ APPEARS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], bool]]] = {
     "a file of secrets, which is masked": (
         lambda scene: (scene.project / ".env").touch(),
         lambda scene: f"{scene.project}/.env" in scene.policy().mask,
+    ),
+    "a file of secrets, which is masked for whoever reads the project": (
+        lambda scene: (scene.project / ".env").touch(),
+        lambda scene: f"{scene.project}/.env" in scene.policy(Access.READ).mask,
     ),
     "a configuration of git": (
         named_hooks,
