@@ -36,8 +36,8 @@ class Scene:
         home, project = root / "home", root / "home/work/site"
         for directory in (project / "kept", home / "notes/gh"):
             directory.mkdir(parents=True)
-        (home / ".gitconfig").write_text(f"[include]\npath = {home}/included\n")
-        (home / "included").touch()
+        (home / ".git").mkdir()
+        (home / ".git/config").touch()
         spaces = Spaces.locate(project, user=root)
         return cls(home, Confinement(spaces, project, root / "state", {"HOME": str(home)}))
 
@@ -141,8 +141,8 @@ def test_a_part_that_is_gone_is_left_out(scene: Scene) -> None:
 
 
 def named_hooks(scene: Scene) -> None:
-    """Name a directory of the project in a file that the configuration of the user includes."""
-    (scene.home / "included").write_text(f"[core]\nhooksPath = {scene.project}/kept\n")
+    """Name a directory of the project in the configuration of the repository of the whole home."""
+    (scene.home / ".git/config").write_text(f"[core]\nhooksPath = {scene.project}/kept\n")
 
 
 def made_hooks(scene: Scene) -> None:
