@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
-from lilux._footprints import Remembered, note_links, note_names, note_presence
+from lilux._footprints import Remembered, note_links, note_names, note_way
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop, on_loop
@@ -125,6 +125,10 @@ class Confinement:
         theirs = (expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
         self._hidden = tuple(dict.fromkeys((*own, *theirs)))
 
+    def hidden(self, hide: Iterable[str]) -> tuple[str, ...]:
+        """The paths that no tool sees, with those that the user's policy hides."""
+        return (*self._hidden, *(expanded(each, self._home) for each in hide))
+
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
@@ -185,7 +189,7 @@ class Confinement:
     def _lay_out(self, rights: Rights, needs: Needs, *, has_cells: bool) -> _Layout:
         """Look up where everything is; each look is noted."""
         permissions = rights.permissions
-        hidden = (*self._hidden, *(expanded(each, self._home) for each in rights.hide))
+        hidden = self.hidden(rights.hide)
         repository = self._repository() if permissions.project is Access.WRITE else None
         around = Around() if repository is None else self._surroundings.look(repository)
         search = self._search_path() if rights.by_agent else None
@@ -296,11 +300,8 @@ class Confinement:
 
     def _top(self) -> str | None:
         """Return the project, or the nearest directory above it, that has a `.git`."""
-        for each in () if self._project is None else upwards(self._project):
-            note_presence((f"{each}/.git",))
-            if os.path.lexists(f"{each}/.git"):
-                return each
-        return None
+        around = () if self._project is None else upwards(self._project)
+        return next((each for each in around if _is_there(f"{each}/.git")), None)
 
     def _git(self, top: str | None) -> tuple[str, ...]:
         return () if top is None else tuple(map(str, git_directories(Path(top))))
@@ -381,6 +382,11 @@ def _variables(
     yield from ((name, "/tmp") for name in _TEMPORARY if name in variables)  # noqa: S108 - the cell's own
 
 
+def _is_there(path: str) -> bool:
+    note_way(lambda: (path,))
+    return os.path.lexists(path)
+
+
 def _text_of(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
@@ -393,9 +399,8 @@ def _on_this_machine(
     Each protected path comes with whether it is a link, or None if it is missing. Walls say that they protect
     and mask nothing by what they are asked for.
     """
-    note_presence(planned.read)
     note_names((*planned.protect, *planned.mask))
-    read = [each for each in planned.read if os.path.lexists(each)]
+    read = [each for each in planned.read if _is_there(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
     protected, links = _protected_of(planned)
     masked = dict.fromkeys(_behind_links(planned.mask, shown))
