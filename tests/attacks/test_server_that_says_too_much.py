@@ -286,6 +286,7 @@ async def test_progress_without_measure_is_passed_over(scene: Bridged) -> None:
     assert sorted(told) == [b"1 of 2: part 1\n", b"2 of 2: part 2\n"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("piece", [CHANGED, UNKNOWN], ids=["list_changed", "unknown events"])
 async def test_a_storm_of_events_is_heard_at_a_pace(
     scene: Bridged, monkeypatch: pytest.MonkeyPatch, piece: bytes, caplog: pytest.LogCaptureFixture

@@ -211,6 +211,27 @@ async def test_a_connection_of_uvicorn_says_what_it_has_read_and_goes_on_reading
         assert server.captured == 1
 
 
+async def test_a_connection_of_uvicorn_can_be_made_of_one_that_was_accepted_before() -> None:
+    """`ui.serving` goes on with the connections that came before uvicorn was imported."""
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    made = partial(H11Protocol, config=config, server_state=server.server_state, app_state={})
+    ours, theirs = socket.socketpair()
+    with ours:
+        await asyncio.get_running_loop().connect_accepted_socket(made, theirs)
+        assert len(server.server_state.connections) == 1
+        ours.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        ours.setblocking(False)
+        found = await asyncio.get_running_loop().sock_recv(ours, 1 << 16)
+        assert found.startswith(b"HTTP/1.1 204")
+        await until(lambda: not server.server_state.connections)
+
+
 async def test_an_error_of_the_watcher_has_a_type_of_its_own(tmp_path: Path) -> None:
     """`file_changes` makes an OSError of it, so that somebody says that nothing is watched."""
     assert issubclass(WatchfilesRustInternalError, RuntimeError)

@@ -108,6 +108,10 @@ class Confinement:
         theirs = (_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
         self._hidden = tuple(dict.fromkeys((*own, *theirs)))
 
+    def hidden(self, hide: Iterable[str]) -> tuple[str, ...]:
+        """The paths that no tool sees, with those that the user's policy hides."""
+        return (*self._hidden, *(_expanded(each, self._home) for each in hide))
+
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
@@ -143,7 +147,7 @@ class Confinement:
         permissions = rights.permissions
         if permissions.unconfined:
             return Confined(process)
-        hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
+        hidden = self.hidden(rights.hide)
         repository = self._repository() if permissions.project is Access.WRITE else None
         around = Around() if repository is None else self._surroundings.look(repository)
         known = Facts(
