@@ -264,7 +264,7 @@ class Kept:
 
 
 def test_code_of_one_file_becomes_that_of_another_in_its_place_with_all_that_is_in_it() -> None:
-    """`lilux._waiter` compiles a script before it knows where its copy will be, and then names that file."""
+    """`_waiter` compiles a script before it knows where its copy will be, and then names that file."""
     code = compile(NESTED, "<waiting>", "exec")
     assert len(list(_codes_in(code))) >= 4
     assert getattr(_imp, "_fix_co_filename")(code, "/run/copy.py") is None  # noqa: B009 - private
