@@ -22,6 +22,7 @@ __all__ = [
     "latest_change",
     "note",
     "note_file",
+    "note_way",
     "stamp_of",
     "unnoted",
 ]
@@ -38,9 +39,9 @@ MAX_KEPT: Final = 1024
 """How many values are kept of one kind of work."""
 
 Stamp = tuple[int, ...]
-"""Device, number, mode and owner, then size and the times of the last changes, in nanoseconds."""
+"""Device, number, mode, owner and group, then size and the times of the last changes, in nanoseconds."""
 
-WHICH_AND_WHOSE: Final = 4
+WHICH_AND_WHOSE: Final = 5
 """How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
 
 Value = TypeVar("Value")
@@ -62,6 +63,7 @@ def stamp_of(path: str | os.PathLike[str], *, follow: bool = True) -> Stamp | No
         found.st_ino,
         found.st_mode,
         found.st_uid,
+        found.st_gid,
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
@@ -141,9 +143,16 @@ def note_file(path: str, way: Iterable[str]) -> None:
     """Say that a file is about to be looked at. Of the directories on the way, only their identity counts."""
     footprint = _footprint.get()
     if footprint is not None:
-        for directory in way:
-            footprint.add_way(directory)
+        note_way(lambda: way)
         footprint.add(path)
+
+
+def note_way(way: Callable[[], Iterable[str]]) -> None:
+    """Say that only the identity of these directories counts. They are only found where it matters."""
+    footprint = _footprint.get()
+    if footprint is not None:
+        for directory in way():
+            footprint.add_way(directory)
 
 
 @contextmanager
