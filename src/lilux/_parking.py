@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
 
-from lilux._connection import Outcome
+from lilux._calls import Outcome
 from lilux._dataclasses import dataclass
 from lilux._policy import Enforced, Policy
 from lilux._process import CallSpec, Halves, ProcessSpec, RuntimeSpec, request_of

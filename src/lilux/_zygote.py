@@ -14,7 +14,7 @@ from typing import Generic
 
 from msgspec import structs
 
-from lilux._connection import Outcome
+from lilux._calls import Outcome
 from lilux._dataclasses import dataclass
 from lilux._parking import PARK_LIMIT_S, NotParked, Parked, ParkSpec, R, not_started, waiter
 from lilux._policy import Enforced, Policy
