@@ -53,6 +53,14 @@ def test_what_is_wrong_with_a_mutation_is_said() -> None:
     assert "whole test" in list(wrong_with(gone))[-1]
 
 
+def test_what_is_edited_is_built_and_sealed_before_the_tests_run() -> None:
+    """Else they try what was there before, and stay green."""
+    for mutation in MUTATIONS:
+        edited = [edit.file for edit in mutation.edits]
+        assert mutation.build is any(file.startswith("crates/") for file in edited), mutation.title
+        assert mutation.seal is any(file.startswith(".ai/") for file in edited), mutation.title
+
+
 @pytest.mark.parametrize("text", ["no guard here", "guard, guard"])
 def test_an_edit_that_could_mean_several_places_or_none_is_refused(text: str) -> None:
     with pytest.raises(MutationError, match=r"expected 'guard' once in a\.py"):
