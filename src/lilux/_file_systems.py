@@ -1,6 +1,6 @@
 """Tells whether a file system keeps the time of each change itself.
 
-Where programs can set that time, as with sshfs or FAT, a program can hide what it changed, and no stamp shows it.
+Where programs can set it, as with sshfs or FAT, a program can hide what it changed: no stamp shows it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,24 @@ from typing import Final
 __all__ = ["keeps_changes"]
 
 _KEEPERS: Final = frozenset(
-    "ext2 ext3 ext4 xfs btrfs bcachefs f2fs zfs tmpfs ramfs overlay nfs nfs4 ceph squashfs erofs".split()
+    [
+        "ext2",
+        "ext3",
+        "ext4",
+        "xfs",
+        "btrfs",
+        "bcachefs",
+        "f2fs",
+        "zfs",
+        "tmpfs",
+        "ramfs",
+        "overlay",
+        "nfs",
+        "nfs4",
+        "ceph",
+        "squashfs",
+        "erofs",
+    ]
 )
 """Kinds of file systems that programs cannot tell when something changed."""
 

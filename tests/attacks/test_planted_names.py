@@ -394,6 +394,22 @@ async def test_a_directory_of_git_that_was_there_stays_as_it_is(planting: Planti
     assert (config.read_bytes(), planted(result)) == (before, [])
 
 
+async def test_a_project_that_a_link_leads_to_is_written_and_protected_as_elsewhere(
+    planting: Planting, tmp_path: Path
+) -> None:
+    do(planting, "git", "init", "-q")
+    config = planting.project / ".git/config"
+    before, real = config.read_bytes(), planting.project
+    planting.project = tmp_path / "shortcut"
+    planting.project.symlink_to(real)
+    result = await planting.run("echo new > made; ! echo x > .git/config; mkdir .vscode")
+    assert result.enforced is not None
+    assert (result.success, result.enforced.level) == (True, "cell")
+    assert (real / "made").read_text() == "new\n"
+    assert config.read_bytes() == before
+    assert (len(planted(result)), is_there(planting, ".vscode")) == (1, False)
+
+
 MOUNTED = """
 mkdir behind behind/docs project; mkfifo told
 "$0" "$1" /dev/fuse behind project < /dev/null > told & read ready < told

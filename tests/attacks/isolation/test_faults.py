@@ -172,6 +172,17 @@ def test_a_project_in_an_unusual_place_is_written_and_protected_as_elsewhere(
         assert {"protected_paths", "masked_paths"} <= set(answer["enforced"]["unenforced"])
 
 
+@pytest.mark.parametrize("tier", ["walls", "cell"])
+def test_a_project_behind_a_link_is_named_by_its_real_path_or_refused(world: World, tier: str) -> None:
+    world.fill()
+    (world.root / "shortcut").symlink_to(world.root / "project")
+    named = str(world.root / "shortcut")
+    refused = true(world, [], tier=tier, require=tier, write=[named])
+    (world.root / "shortcut").unlink()
+    assert (refused["kind"], refused["error"]["code"]) == ("spawn_failed", "policy_path")
+    assert "a link is on the way" in refused["error"]["message"]
+
+
 SOMEBODY_ELSES = {"none": ["new", "read"], "walls": ["new", "hidden"], "cell": ["new", "kept", "hidden"]}
 """By tier: what root's tool does in a project of another user, and whether it reads what root may."""
 
