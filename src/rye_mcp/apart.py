@@ -6,7 +6,6 @@ Rules:
   a session). The others wait for their turn: one session with many calls does not keep others waiting.
 - Work that may take longer, such as a first index, has a thread of its own, and turns of its own (`in_turn`).
 - What a call does with files (`off_loop`) is short, and waits for no turn: only a disk or a lock holds it up.
-  Its threads belong to asyncio's loop, because a trip by `anyio.to_thread` takes two more turns of the loop.
 - Stages that follow each other share one trip to a thread (`in_one_trip`), up to the first that says that it
   needs the event loop (`on_loop`).
 - The work has a limit of its own, as `lilux.schemas` has. A call that is given up waits for what runs.
@@ -17,27 +16,24 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextvars
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import field
-from functools import partial
 from itertools import islice
-from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event
 from typing import Any, Final, Generic, TypeVar
-from weakref import finalize
 
 import anyio
-from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, WouldBlock, to_thread
 from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 
+from lilux import _loops
 from lilux._dataclasses import dataclass
 from lilux._loops import caller, on_behalf_of
+from lilux._threads import in_thread
 
 __all__ = [
     "HANDS",
@@ -75,118 +71,12 @@ class _Turn:
     users: int = 0
 
 
-class _HandsOfTrio:
-    """Threads for work with files, in a trio loop."""
-
-    def __init__(self) -> None:
-        self._limiter = CapacityLimiter(FILE_HANDS)
-
-    async def do(self, work: Callable[[], Answer]) -> Answer:
-        return await to_thread.run_sync(work, limiter=self._limiter)
-
-
-class _FileHands:
-    """Threads for work with files, in an asyncio loop: they end with it. A process waits for what they do."""
-
-    def __init__(self) -> None:
-        self._pieces: SimpleQueue[_Piece | None] = SimpleQueue()
-        self._threads = self._under_way = 0
-        finalize(self, self._pieces.put, None).atexit = False
-
-    async def do(self, work: Callable[[], Answer]) -> Answer:
-        await checkpoint_if_cancelled()
-        if self._threads < min(self._under_way + 1, FILE_HANDS):
-            Thread(target=_work_on, args=(self._pieces,), name="rye-files", daemon=True).start()
-            self._threads += 1
-        piece = _Piece(work, self._over)
-        self._under_way += 1
-        self._pieces.put(piece)
-        with CancelScope(shield=True):
-            await piece.done
-        answer: Answer = piece.outcome()
-        return answer
-
-    def _over(self) -> None:
-        self._under_way -= 1
-
-
-class _Piece:
-    """A piece of work on its way to a thread and back."""
-
-    def __init__(self, work: Callable[[], Any], over: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.done = self._loop.create_future()
-        self._work = work
-        self._over = over
-        self._context = contextvars.copy_context()
-        self._answer: Any = None
-        self._error: BaseException | None = None
-        if sniffio := sys.modules.get("sniffio"):  # it says by the context which loop a thread has
-            self._context.run(sniffio.current_async_library_cvar.set, None)
-
-    def carry_out(self) -> None:
-        """Do it if it is still wanted, and tell the loop."""
-        try:
-            if not self.done.cancelled():
-                self._answer = self._context.run(self._work)
-        except BaseException as exc:  # noqa: BLE001 - it is raised where the work is waited for
-            self._error = exc
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._arrive)
-
-    def outcome(self) -> Any:
-        """What came of it."""
-        error, self._error = self._error, None
-        if error is None:
-            return self._answer
-        try:
-            raise error
-        finally:
-            del error  # or it would refer to itself
-
-    def _arrive(self) -> None:
-        self._over()
-        if not self.done.cancelled():
-            self.done.set_result(None)
-
-
-def _work_on(pieces: SimpleQueue[_Piece | None]) -> None:
-    """Carry out one piece after the other, up to the end of the loop."""
-    at_work = Lock()
-    _at_work.add(at_work)
-    while (piece := pieces.get()) is not None:
-        with at_work:
-            piece.carry_out()
-        del piece
-    _at_work.discard(at_work)
-    pieces.put(None)  # for the next thread
-
-
-_at_work: Final[set[Lock]] = set()
-"""The locks of all threads for work with files. A thread holds its lock as long as it works."""
-
-
-def _let_finish() -> None:
-    """Wait for work that is under way, as for that of every other thread; nothing more begins."""
-    for lock in tuple(_at_work):
-        lock.acquire()
-
-
-atexit.register(_let_finish)
-os.register_at_fork(after_in_child=_at_work.clear)
-
-
-def _file_hands() -> _FileHands | _HandsOfTrio:
-    trio = sys.modules.get("trio")
-    return _HandsOfTrio() if trio is not None and trio.lowlevel.in_trio_task() else _FileHands()
-
-
 @dataclass(slots=True)
 class _Turns:
     """The queue of work in one event loop."""
 
     hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(HANDS))
-    file_hands: _FileHands | _HandsOfTrio = field(default_factory=_file_hands)
+    file_hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(FILE_HANDS))
     by_caller: dict[tuple[str, str], _Turn] = field(default_factory=dict)
 
 
@@ -206,12 +96,31 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
     """
     if _is_on_a_trip.get():
         return work()
-    done = partial(_turns_here().file_hands.do, work)
     if not shielded:
-        return await done()
+        return await _in_file_thread(work)
     answers: list[Answer] = []
     with CancelScope(shield=True):
-        answers.append(await done())
+        answers.append(await _in_file_thread(work))
+    return answers[0]
+
+
+async def _in_file_thread(work: Callable[[], Answer]) -> Answer:
+    """Do the work in one of few threads; a call that is given up waits for what runs."""
+    hands = _turns_here().file_hands
+    if _loops.is_trio():
+        return await to_thread.run_sync(work, limiter=hands)
+    await checkpoint_if_cancelled()
+    hand = object()
+    try:
+        hands.acquire_on_behalf_of_nowait(hand)
+    except WouldBlock:
+        await hands.acquire_on_behalf_of(hand)
+    answers: list[Answer] = []
+    try:
+        with CancelScope(shield=True):
+            answers.append(await in_thread(work))
+    finally:
+        hands.release_on_behalf_of(hand)
     return answers[0]
 
 
@@ -319,8 +228,8 @@ def beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) 
     async def done() -> None:
         await work()
 
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
+    if _loops.is_trio():
+        trio = sys.modules["trio"]
         trio.lowlevel.spawn_system_task(done, context=contextvars.copy_context())
         return
     task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())

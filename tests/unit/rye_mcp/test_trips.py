@@ -189,19 +189,6 @@ async def test_what_is_waiting_for_a_thread_and_cancelled_is_waited_for() -> Non
     assert ended == ["work", "call"]
 
 
-def test_the_threads_end_with_their_event_loop() -> None:
-    async def threads() -> set[threading.Thread]:
-        before = {*threading.enumerate()}
-        await asyncio.gather(*(off_loop(here) for _ in range(FILE_HANDS)))
-        return {*threading.enumerate()} - before
-
-    begun = asyncio.run(threads())
-    assert begun
-    for each in begun:
-        each.join(10)
-        assert not each.is_alive()
-
-
 _ENDS = """
 import asyncio, atexit, sys, threading
 from rye_mcp.apart import off_loop
