@@ -189,7 +189,6 @@ def test_a_proposal_is_valid_and_allows_every_fact_that_it_does_not_name(facts: 
     written = found.permissions.canonical()
     assert read_permissions(written) == (found.permissions, [])
     planned = plan(found.permissions, WHERE, item_id="demo/x")
-    assert planned is not None
     for fact in facts:
         shown = fact.what.replace("/home/ada", "~", 1)
         named = any(shown in note.split(":")[0].split() or shown in note for note in found.notes)
@@ -210,5 +209,4 @@ def test_more_facts_never_give_less_and_no_facts_nothing(some: list[Fact], more:
 def test_the_net_of_a_policy_has_the_hosts() -> None:
     found = propose([], WHERE, hosts=[("api.github.com", 443), ("a.example.org", 80)])
     planned = plan(found.permissions, WHERE, item_id="demo/x")
-    assert planned is not None
     assert planned.policy.net == Hosts(["a.example.org:80", "api.github.com"])
