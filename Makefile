@@ -38,7 +38,7 @@ test-rest: $(INSTALLED_DEV) bytecode ## Run what `make test` leaves out
 
 test-ray: $(INSTALLED_DEV) bytecode ## Run the tests that start a Ray cluster on this machine
 	@$(BIN)/python -m pip install --quiet --group ray
-	@$(BIN)/python scripts/run_tests.py rest tests/ray $(ARGS)
+	@$(BIN)/python scripts/run_tests.py ray $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 	$(BIN)/python -m pytest -m soak --soak $(ARGS)

@@ -1,11 +1,12 @@
-"""Run the tests of a tier: `quick` (make test), `all` (make test-all), `rest` (what quick leaves out).
+"""Run the tests of a tier: `quick` (make test), `all`, `rest` (what quick leaves out) or `ray`.
 
     python scripts/run_tests.py quick -k word
 
 Rules:
 
 - Tests run beside each other, on every processor; tests that are `alone` run after them, one at a time. Each
-  of the two runs ends with pytest's own closing line.
+  of the two runs ends with pytest's own closing line. `ray` runs those that start a Ray cluster, two at a
+  time: each of the two has a cluster of its own, and most of a test is waiting.
 - A few tests that failed run once more, one at a time: on a machine with other work, a test that waits for
   processes may lose a race against its time limit. Those that fail then, too, get a second and last chance if
   the machine has more to do than it has processors. A test that passes then is named at the end, and somebody
@@ -33,26 +34,29 @@ NOTHING_SELECTED: Final = 5
 FEW: Final = 5
 """More failures than these have another reason than a busy machine."""
 
-WORKERS: Final = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist", "loadfile")
+WORKERS: Final = ("-n", str(min(12, 3 * (os.cpu_count() or 1))), "--dist", "loadfile")
 """More than there are processors, because much of a test is waiting for a process. The tests of a file stay
 in one worker, so that the servers and directories that they share are made once.
 """
 
 BESIDE_EACH_OTHER: Final = ("--alone=without", *WORKERS)
 ALONE: Final = ("--alone=only",)
+RAY: Final = ("-n", "2", "--dist", "loadfile", "tests/ray")
 
 MONITORING_KNOWS_BRANCHES: Final = (3, 14)
 
 
 def runs_of(tier: str) -> list[list[str]]:
     """The arguments of each run of pytest."""
+    if tier == "ray":
+        return [["--tier", "rest", *RAY]]
     if tier == "quick":
-        return [[*WORKERS]]
+        return [["--tier", tier, *WORKERS]]
     if tier == "rest":
-        return [[*BESIDE_EACH_OTHER], [*ALONE]]
+        return [["--tier", tier, *BESIDE_EACH_OTHER], ["--tier", tier, *ALONE]]
     return [
-        [*BESIDE_EACH_OTHER, "--cov", "--cov-report="],
-        [*ALONE, "--cov", "--cov-append", "--cov-report=term"],
+        ["--tier", tier, *BESIDE_EACH_OTHER, "--cov", "--cov-report="],
+        ["--tier", tier, *ALONE, "--cov", "--cov-append", "--cov-report=term"],
     ]
 
 
@@ -64,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     }
     # pytest rewrites every test module; it keeps the result for all workers, and for the next run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    ended = [run_pytest(["--tier", tier, *run, *others], environment) for run in runs_of(tier)]
+    ended = [run_pytest([*run, *others], environment) for run in runs_of(tier)]
     codes = [code for code, _ in ended]
     notes = [note for _, found in ended for note in found]
     if notes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,17 +15,27 @@ from rye_mcp.app import App, Settings
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
 from rye_mcp.items import SpaceName
 from rye_mcp.nodes.items import engine_text
+from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.keys import SigningKey
 from tests.worker_world import COUNTER, Pair
 
-__all__ = ["Site", "tool"]
+__all__ = [
+    "MEGABYTE",
+    "Site",
+    "approved_repository",
+    "git",
+    "lines_of",
+    "tool",
+    "workspace_tool",
+    "written_to_workers",
+]
 
 SSH = """\
 #!/bin/sh
 # Stands in for ssh: what it is told goes to a file, then the other machine's program runs as its user.
 echo "$@" >> {told}
 export HOME={home} XDG_STATE_HOME={state} XDG_CACHE_HOME={cache} COUNTED={counted}
-exec {rye} worker
+{rye} worker
 """
 
 
@@ -101,3 +112,47 @@ class Site:
     @property
     def ran_here(self) -> bool:
         return (self.pair.server.world.root / "counted").exists()
+
+
+MEGABYTE = 1 << 20
+
+
+def workspace_tool(script: str, workspace: str, *more: str) -> str:
+    """A tool that works on files, wherever it runs."""
+    said = "".join(f"# {line}\n" for line in (f"workspace: {workspace}", *more))
+    return f"# /// rye\n# executor_id: bash_runtime\n{said}# ///\n{script}\n"
+
+
+def git(project: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(project), "-c", "core.hooksPath=/dev/null", *words], check=True)
+
+
+def approved_repository(site: Site) -> Path:
+    """The project of the server, with a repository; it is approved."""
+    found = site.pair.server.world.project
+    git(found, "init", "--quiet")
+    (found / "told.txt").write_text("told\n")
+    (found / "bin").mkdir()
+    (found / "bin/run").write_text("#!/bin/sh\necho ran\n")
+    (found / "bin/run").chmod(0o755)
+    git(found, "add", "told.txt", "bin")
+    Approvals(found, site.pair.server.world.state).approve_project()
+    return found
+
+
+def lines_of(result: Any) -> list[str]:
+    """The words that a run printed; it went well."""
+    assert result.success, result.as_dict()
+    return str(result.data).split()
+
+
+def written_to_workers(site: Site) -> Path:
+    """A file that gets all that the server writes to its workers; the project has a file of a megabyte."""
+    ssh, wire = site.bin / "ssh", site.told.with_name("wire")
+    ssh.write_text(
+        ssh.read_text().replace("worker\n", f"worker < <(tee -a {wire})\n").replace("/sh", "/bash")
+    )
+    project = site.pair.server.world.project
+    (project / "large").write_bytes(os.urandom(MEGABYTE))
+    git(project, "add", "large")
+    return wire

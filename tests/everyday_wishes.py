@@ -4,14 +4,23 @@ The items are those of the system space, of public MCP servers that are bridged,
 Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
 that, and `LATER_WISHES` when the misses of these had been looked at. The examples of the system space were
 written after all three, by somebody who had read them. `UNSEEN_WISHES` come from somebody who had seen
-neither the examples nor the code, and nothing was changed for them: 17 of 20 were found.
+neither the examples nor the code, and nothing was changed for them: 17 of 20 were found. `BLIND_WISHES` were
+written from the names of the tools alone, before any search, and before the ranking was looked at again.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BIGGEST", "FURTHER_WISHES", "LATER_WISHES", "LEAST_FOUND", "UNSEEN_WISHES", "WISHES"]
+__all__ = [
+    "BIGGEST",
+    "BLIND_WISHES",
+    "FURTHER_WISHES",
+    "LATER_WISHES",
+    "LEAST_FOUND",
+    "UNSEEN_WISHES",
+    "WISHES",
+]
 
 LEAST_FOUND: Final = (19, 12, 15, 16)
 """How many of each set find the right item among the first three, at least."""
@@ -148,4 +157,36 @@ UNSEEN_WISHES: Final = [
     ),
     ("which tools have run today and which of them failed", ["rye/core/runs"]),
     ("give the report a new name", [f"{_FILES}/move", "mcp/files/move_file"]),
+]
+
+BLIND_WISHES: Final = [
+    (
+        "copy my changes into the repository with the message fix login",
+        [f"{_GIT}/commit", "mcp/git/git_commit"],
+    ),
+    ("who changed this code last", [f"{_GIT}/log", "mcp/git/git_log", f"{_GIT}/show", "mcp/git/git_show"]),
+    ("compare what I staged with the last commit", [f"{_GIT}/diff", "mcp/git/git_diff_staged"]),
+    ("start working on a separate branch", ["mcp/git/git_create_branch", "mcp/git/git_checkout"]),
+    ("how does this branch differ from main", [f"{_GIT}/diff", "mcp/git/git_diff"]),
+    ("find all TODO comments", [f"{_FILES}/grep"]),
+    ("show the tree of subdirectories", ["mcp/files/directory_tree", f"{_FILES}/ls", f"{_FILES}/glob"]),
+    ("open the first hundred lines of a log file", [f"{_FILES}/read", "mcp/files/read_text_file"]),
+    ("create an empty directory called build", ["mcp/files/create_directory"]),
+    ("when did I last change this document", ["mcp/files/get_file_info", f"{_FILES}/ls"]),
+    ("put the photo into another folder", [f"{_FILES}/move", "mcp/files/move_file"]),
+    ("post some JSON to a web service", ["rye/http/fetch"]),
+    ("read the article behind this link", ["rye/http/fetch", "mcp/fetch/fetch"]),
+    ("I have a meeting at 3 pm in Paris, when is that in Sydney", ["mcp/time/convert_time"]),
+    ("remember that Ben likes tea", ["mcp/memory/add_observations", "mcp/memory/create_entities"]),
+    (
+        "what have I told you about my family",
+        ["mcp/memory/read_graph", "mcp/memory/search_nodes", "mcp/memory/open_nodes"],
+    ),
+    (
+        "that is no longer true, drop it from memory",
+        ["mcp/memory/delete_observations", "mcp/memory/delete_entities", "mcp/memory/delete_relations"],
+    ),
+    ("execute this Python snippet and tell me the result", ["rye/python/run", "rye/code/run"]),
+    ("abort the build that is going on", [f"{_PROCESS}/kill"]),
+    ("why may this tool not run", ["rye/core/explain", "rye/core/verify", "rye/core/runs"]),
 ]

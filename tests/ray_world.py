@@ -7,6 +7,7 @@ does. Nothing here kills a process that does not descend from these.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import secrets
 import signal
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -36,10 +38,19 @@ from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 from tests.worker_world import COUNTER
 
-__all__ = ["Grid", "RaySite", "Raylet", "above", "below", "is_alive"]
+__all__ = [
+    "Grid",
+    "RaySite",
+    "Raylet",
+    "below",
+    "is_alive",
+    "network",
+    "one_start_at_a_time",
+    "short_directory",
+]
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
-START_S = 60.0
+START_S = 120.0
 MEMORY = 2 << 30
 _PR_SET_PDEATHSIG = 1
 
@@ -121,13 +132,31 @@ class Raylet:
         self.process.wait(START_S)
 
 
+def network() -> str:
+    """The first three numbers of the addresses of this process: tests run beside each other."""
+    return f"127.0.{int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0')[2:]) + 1}"
+
+
+@contextmanager
+def short_directory() -> Iterator[Path]:
+    """A directory for a cluster: sockets are far below it, and their paths may have 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="rye-", ignore_cleanup_errors=True) as made:
+        yield Path(made).resolve()
+
+
+@contextmanager
+def one_start_at_a_time() -> Iterator[None]:
+    """Start nodes of Ray one after the other: they choose ports, and two may choose the same one."""
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class Grid:
     """A cluster with a token of its own: a head without processors, and nodes with two each."""
 
-    def __init__(
-        self, root: Path, head: str = "127.0.0.2", settings: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """`settings` are variables of Ray. The path of `root` has to be short: sockets are below it."""
+    def __init__(self, root: Path, head: str, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`settings` are variables of Ray."""
         self.root = root
         self.settings = settings
         self.here = head
@@ -135,13 +164,15 @@ class Grid:
         self.token = root / "token"
         self.token.write_text(secrets.token_hex(32))
         self.token.chmod(0o600)
-        self.address = f"{head}:{_free_port(head)}"
         self.nodes: list[Raylet] = []
-        self.head = self._start(head, "--head", f"--port={self.address.partition(':')[2]}", cpus=0)
+        with one_start_at_a_time():
+            self.address = f"{head}:{_free_port(head)}"
+            self.head = self._start(head, "--head", f"--port={self.address.partition(':')[2]}", cpus=0)
 
     def add(self, address: str, *options: str) -> Raylet:
         """Another node."""
-        started = self._start(address, f"--address={self.address}", *options, cpus=2)
+        with one_start_at_a_time():
+            started = self._start(address, f"--address={self.address}", *options, cpus=2)
         self.nodes.append(started)
         return started
 
@@ -288,16 +319,6 @@ def below(pid: int) -> Iterator[int]:
         with suppress(OSError):
             for child in task.read_text().split():
                 yield from below(int(child))
-
-
-def above(pid: int, is_right: Callable[[list[str]], bool]) -> int:
-    """The nearest ancestor of a process that is the right one, by its command line."""
-    while pid > 1:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        if is_right(words):
-            return pid
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    raise AssertionError("expected it among those above, found it nowhere")
 
 
 def is_alive(pid: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sysconfig
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from rye_mcp.nodes.outcomes import Remote
 from rye_mcp.nodes.seal import Channel, Hello, Instance, seal
 from rye_mcp.nodes.submitters import Submitters
 from rye_mcp.nodes.worker import Worker
+from rye_mcp.nodes.workspaces import Workspaces
 from rye_mcp.receipts.runner import RunnerKey, RunnerKeys
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.trust.scope import SignerKind
@@ -35,7 +36,7 @@ from rye_mcp.trust.trust_document import TrustDocument
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-__all__ = ["COUNTER", "Pair", "Wire", "bash_tool", "frames_of", "worker_above"]
+__all__ = ["COUNTER", "Pair", "Wire", "above", "bash_tool", "frames_of", "worker_above"]
 
 COUNTER = 'echo run >> "$COUNTED"; echo "{\\"word\\": \\"$RYE_PARAM_word\\"}"'
 """A script that leaves a line in a file of the node for each of its runs."""
@@ -148,12 +149,17 @@ class Pair:
         instance = Instance(self.key_of(self.node), self.submitters.key, "1", lambda: wire.age_ms)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(wire.serve, Worker(instance, executor, self.submitters, **options))
+                worker = Worker(instance, executor, self.submitters, self.workspaces(executor), **options)
+                group.start_soon(wire.serve, worker)
                 yield wire
                 wire.say(b"")
         finally:
             with anyio.CancelScope(shield=True):
                 await executor.close()
+
+    def workspaces(self, executor: Any) -> Workspaces:
+        """The directories of a worker in this process, which has one executor for all of them."""
+        return Workspaces(self.node.world.root / "private", lambda _: executor, dict)
 
     async def call(
         self, link: Link, bundle: bytes, watch: Watch | None = None, *, limit_s: float = 600
@@ -270,9 +276,14 @@ def frames_of(channel: Channel, data: bytes) -> list[bytes]:
 
 def worker_above(pid: int) -> int:
     """The worker that a process of a run descends from: the nearest ancestor that is `rye worker`."""
+    return above(pid, lambda words: words[-2:] == ["worker", ""])
+
+
+def above(pid: int, is_right: Callable[[list[str]], bool]) -> int:
+    """The nearest ancestor of a process that is the right one, by its command line."""
     while pid > 1:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if words[-2:] == [b"worker", b""]:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        if is_right(words):
             return pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    raise AssertionError("expected a worker above, found none")
+    raise AssertionError("expected it among those above, found it nowhere")

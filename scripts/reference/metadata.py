@@ -44,7 +44,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "[interpreters wait for calls](../runtimes.md#warm-calls)",
     "limits": "`calls`: how many calls of other tools it may make, 1 to 10,000; by default 50",
     "skill": "`name`, `script`: the [skill](../skills.md#a-script-of-a-skill-as-a-tool) whose script it runs",
-    "workspace": "`none`: it needs nothing of the project, and [may run on another machine](../scale-out.md)",
+    "workspace": "what it needs to [run on another machine](../scale-out.md): `none`, nothing of the "
+    "project; `tree`, the files that git tracks; `shared:NAME`, a directory of that machine",
     "resources": "`cpu`, `memory` (`4GiB`), `gpu`: what an engine has to offer; nothing limits the run to it",
     "placement": "`labels` that an engine has to have; `required: true`: on an engine or not at all",
     "idempotent": "`true`: a call of which nobody knows what came is made once more",

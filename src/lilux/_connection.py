@@ -27,7 +27,7 @@ from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = ["Answer", "Call", "Connection", "Dialogue", "OnBegun", "OnOutput", "OnStarted", "Outcome", "Run"]
 
-READ_SIZE: Final = 2 * 1024
+READ_SIZE: Final = 4 * 1024
 """Bytes that are read at once, a few events: between them the loop has its turn, however many runs end."""
 
 LARGEST_READ: Final = 64 * 1024

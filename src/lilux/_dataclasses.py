@@ -12,6 +12,7 @@ from dataclasses import MISSING, FrozenInstanceError, fields
 from dataclasses import dataclass as _standard_dataclass  # noqa: TID251
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 __all__ = ["dataclass"]
@@ -70,7 +71,7 @@ def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
             value = f"_make_{name}() if {name} is _missing else {name}"
             names[f"_make_{name}"] = field.default_factory
         (named if field.kw_only else positional).append(parameter)
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        body.append(_assignment(cls, name, value, names) if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join(positional + (named if len(named) > 1 else []))
@@ -79,6 +80,15 @@ def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
     made: Callable[..., None] = names["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+def _assignment(cls: type, name: str, value: str, names: dict[str, Any]) -> str:
+    """A line that sets a field of a frozen value; its slot itself takes half as long as its name."""
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"_set(self, {name!r}, {value})"
+    names[f"_put_{name}"] = slot.__set__
+    return f"_put_{name}(self, {value})"
 
 
 @recursive_repr()

@@ -22,6 +22,9 @@ __all__ = [
     "latest_change",
     "note",
     "note_file",
+    "note_links",
+    "note_names",
+    "note_way",
     "stamp_of",
     "unnoted",
 ]
@@ -34,13 +37,16 @@ seconds or, at worst, in two of them.
 MAX_PATHS: Final = 400
 """With more paths, looking at all of them takes longer than what they were looked at for."""
 
+MAX_LINKS: Final = 40
+"""How many links the kernel follows."""
+
 MAX_KEPT: Final = 1024
 """How many values are kept of one kind of work."""
 
 Stamp = tuple[int, ...]
-"""Device, number, mode and owner, then size and the times of the last changes, in nanoseconds."""
+"""Device, number, mode, owner and group, then size and the times of the last changes, in nanoseconds."""
 
-WHICH_AND_WHOSE: Final = 4
+WHICH_AND_WHOSE: Final = 5
 """How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
 
 Value = TypeVar("Value")
@@ -62,6 +68,7 @@ def stamp_of(path: str | os.PathLike[str], *, follow: bool = True) -> Stamp | No
         found.st_ino,
         found.st_mode,
         found.st_uid,
+        found.st_gid,
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
@@ -141,9 +148,39 @@ def note_file(path: str, way: Iterable[str]) -> None:
     """Say that a file is about to be looked at. Of the directories on the way, only their identity counts."""
     footprint = _footprint.get()
     if footprint is not None:
-        for directory in way:
-            footprint.add_way(directory)
+        note_way(lambda: way)
         footprint.add(path)
+
+
+def note_names(paths: Iterable[str]) -> None:
+    """Say that names are about to be looked for, each in its directory, which may be behind a link."""
+    footprint = _footprint.get()
+    if footprint is not None:
+        for directory in dict.fromkeys(path.rpartition("/")[0] for path in paths):
+            footprint.add(f"{directory}/.")
+
+
+def note_links(paths: Iterable[str]) -> None:
+    """Say that these paths are about to be followed, through whatever links, to what is there."""
+    footprint = _footprint.get()
+    if footprint is None:
+        return
+    for path in paths:
+        for _ in range(MAX_LINKS):
+            footprint.add(path)
+            try:
+                target = os.readlink(path)  # noqa: PTH115 - several times in every run
+            except (OSError, ValueError):
+                break
+            path = os.path.join(os.path.dirname(path), target)  # noqa: PTH118, PTH120, PLW2901
+
+
+def note_way(way: Callable[[], Iterable[str]]) -> None:
+    """Say that only the identity of these directories counts. They are only found where it matters."""
+    footprint = _footprint.get()
+    if footprint is not None:
+        for directory in way():
+            footprint.add_way(directory)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
@@ -168,12 +167,19 @@ def inherited_environment() -> dict[str, str]:
     """The environment of this process, but for names that are no text: no tool can be given those by name."""
     # `os.environ` decodes each name and value at each look, which takes longer than all the rest of a call.
     raw: Mapping[bytes, bytes] = getattr(os.environ, "_data", os.environb)
-    return _decoded(tuple(raw.items())).copy()
+    before, decoded = _last_inherited[0]
+    if raw != before:
+        decoded = _decoded(raw)
+        _last_inherited[0] = dict(raw), decoded
+    return decoded.copy()
 
 
-@lru_cache(maxsize=1)
-def _decoded(raw: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
-    texts = {os.fsdecode(name): os.fsdecode(value) for name, value in raw}
+_last_inherited: Final[list[tuple[dict[bytes, bytes], dict[str, str]]]] = [({}, {})]
+"""The environment when it was last looked at, as it was and decoded."""
+
+
+def _decoded(raw: Mapping[bytes, bytes]) -> dict[str, str]:
+    texts = {os.fsdecode(name): os.fsdecode(value) for name, value in raw.items()}
     return {name: value for name, value in texts.items() if name and (name.isascii() or _is_text(name))}
 
 

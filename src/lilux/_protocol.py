@@ -11,7 +11,6 @@ not as the contract says is a SupervisorError `malformed_event`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -64,14 +63,13 @@ class Spool:
     max_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Run one tool. The fields are those of `run` in `docs/protocol.md`; None and False leave one out."""
 
     command: str
     args: Sequence[str] = ()
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = {}
     search_path: str | None = None
     stdin: Literal["null", "data", "pipe"] | None = None
     timeout_ms: int | None = None
@@ -86,7 +84,7 @@ class RunRequest:
     policy: Policy | None = None
     observe: Sequence[str] | None = None
     """Paths to pass over, when it is to be told what the tool names."""
-    descriptors: Mapping[int, int] = field(default_factory=dict)
+    descriptors: Mapping[int, int] = {}
     """Open descriptors of this process, by the numbers that they have in the tool."""
     park_limit_ms: int | None = None
     """How long the tool waits for its call; None for one that is not parked."""
@@ -95,27 +93,28 @@ class RunRequest:
     zygote: int | None = None
     """The id of the zygote that it is forked from."""
 
-    _IF_ANY: ClassVar = ("args", "env")
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
         *("quiet_ms", "prepare", "zygote"),
     )
 
+    def __repr__(self) -> str:
+        """Leave out everything else: variables may be secrets."""
+        return f"RunRequest(command={self.command!r})"
+
     def header(self, id: int) -> Header:
         """The header of this request under this id."""
         header: Header = {"op": "run", "id": id, "command": self.command}
-        header |= {name: value for name in self._IF_ANY if (value := getattr(self, name))}
-        values = ((name, getattr(self, name)) for name in self._PLAIN)
-        header |= {name: value for name, value in values if value is not None and value is not False}
+        if self.args:
+            header["args"] = self.args
+        if self.env:
+            header["env"] = self.env
+        for name in self._PLAIN:
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                header[name] = value
         self._add_output(header)
-        if self.policy is not None:
-            header["policy"] = self.policy.header()
-        if self.observe is not None:
-            header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
-        if self.descriptors:
-            header["descriptors"] = list(self.descriptors)
-        if self.park_limit_ms is not None:
-            header["park"] = {"limit_ms": self.park_limit_ms}
+        self._add_surroundings(header)
         return header
 
     def _add_output(self, header: Header) -> None:
@@ -124,6 +123,16 @@ class RunRequest:
         if self.stream_credit is not None:
             whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
             header["stream"] = {"credit": self.stream_credit, **whole}
+
+    def _add_surroundings(self, header: Header) -> None:
+        if self.policy is not None:
+            header["policy"] = self.policy.header()
+        if self.observe is not None:
+            header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
+        if self.descriptors:
+            header["descriptors"] = list(self.descriptors)
+        if self.park_limit_ms is not None:
+            header["park"] = {"limit_ms": self.park_limit_ms}
 
 
 @dataclass(frozen=True, slots=True)

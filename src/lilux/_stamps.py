@@ -51,7 +51,8 @@ class KeptFile(Generic[Value]):
         self._parse = parse
         self._limit = limit
         parts = relative.split("/")
-        self._directories = [str(tree.root.joinpath(*parts[:count])) for count in range(len(parts))]
+        below = (str(tree.root.joinpath(*parts[:count])) for count in range(len(parts)))
+        self._directories = [*tree.above(), *below]
         self._file = str(tree.root / relative)
         self._kept: tuple[tuple[Stamp | None, ...] | None, bytes | None, Value] | None = None
 

@@ -21,12 +21,12 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
+from msgspec import structs
 
 from lilux import _loops
 from lilux import _protocol as protocol
@@ -136,7 +136,9 @@ class Supervisor:
         """Run a tool to its end, and talk with it meanwhile: `on_begun` gets what one does so by."""
         call = Dialogue(self._loop.flag(), on_output=on_output, on_started=on_started)
         notify = on_started is not None
-        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True, notify=notify)
+        asked = structs.replace(
+            request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True, notify=notify
+        )
         return await self._carry_out(call, asked, partial(on_begun, call))
 
     async def _carry_out(
@@ -325,7 +327,7 @@ def _completed(
     """The request, speaking of what follows it and what is wanted back."""
     if input is None and on_output is None and on_started is None:
         return request
-    return replace(
+    return structs.replace(
         request,
         stdin=None if input is None else "data" if len(input) <= PAYLOAD_LIMIT else "pipe",
         stream_credit=None if on_output is None else OUTPUT_CREDIT,

@@ -182,6 +182,10 @@ class Tree:
         """Whether anything is asked of permissions."""
         return bool(self._forbidden)
 
+    def above(self) -> tuple[str, ...]:
+        """The paths above the root that say whether it is private: none, for a tree that looks only below."""
+        return ()
+
     def open(self, relative: str = "", *, create_mode: int | None = None) -> int:
         """The descriptor of a directory, which the caller closes.
 

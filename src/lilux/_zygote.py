@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic
 
+from msgspec import structs
+
 from lilux._connection import Outcome
 from lilux._dataclasses import dataclass
 from lilux._parking import PARK_LIMIT_S, NotParked, Parked, ParkSpec, R, not_started, waiter
@@ -165,12 +167,13 @@ class Zygote(Generic[R]):
         )
         request = request_of(Halves(RuntimeSpec(command="python"), call).whole())
         limit = milliseconds("limit", spec.limit)
-        return replace(request, park_limit_ms=limit, zygote=self._waiting.id)
+        return structs.replace(request, park_limit_ms=limit, zygote=self._waiting.id)
 
 
 def zygote_request(spec: ZygoteSpec) -> RunRequest:
     """Return the request that asks the supervisor to start one."""
-    return replace(request_of(spec.process()), park_limit_ms=milliseconds("limit", spec.limit), prepare=True)
+    limit = milliseconds("limit", spec.limit)
+    return structs.replace(request_of(spec.process()), park_limit_ms=limit, prepare=True)
 
 
 def _processor_ms(pid: int) -> float:

@@ -259,15 +259,18 @@ class App:
         rye = Path(sysconfig.get_path("scripts"), "rye")
         return NodeEngines(self.spaces, self.trust, settings.state, settings.environment, rye=str(rye))
 
+    def in_directory(self, directory: Path) -> App:
+        """The same for which this directory is the project."""
+        # It may be a directory among those of the user: made for this, and empty.
+        settings = self.settings
+        spaces = Spaces.locate(directory, user=settings.user_directory, system=settings.system_space)
+        return App._of(replace(settings, project=directory, no_project=None), spaces)
+
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
         """One for which this directory is the project, `with_items` of this one; the caller closes it."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
-        # It may be a directory among those of the user: made for this, and empty.
-        settings = self.settings
-        spaces = Spaces.locate(directory, user=settings.user_directory, system=settings.system_space)
-        other = replace(settings, project=directory, no_project=None)
-        parts = self if with_items else App._of(other, spaces)
+        parts = self if with_items else self.in_directory(directory)
         return PrimitiveExecutor.of(
             parts.spaces,
             parts.trust,

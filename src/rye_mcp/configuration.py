@@ -1,13 +1,14 @@
 """The configuration of a space in `config/rye.yaml`, which has no signature.
 
-A project's file counts once a person has approved the project. `confirm` (what a person has to agree to)
-and `handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the user's,
-and a project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can
-write the user's file.
+A project's file counts once a person has approved the project. `confirm` (what a person has to agree to),
+`shared` and `handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the
+user's, and a project only tightens them. Whatever restricts is a refusal where it is invalid, or where others
+can write the user's file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal, Protocol, cast
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS_WRITE, Tree
-from rye_mcp.metadata import parse_configuration
+from rye_mcp.metadata import SHARED_NAME, parse_configuration
 from rye_mcp.permissions import Isolation, Rule, read_isolation, read_rules
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust
@@ -37,6 +38,7 @@ __all__ = [
     "isolation_of",
     "list_of_texts",
     "rules_about",
+    "shared_directories",
     "to_be_confirmed",
 ]
 
@@ -194,6 +196,22 @@ def handle_over(place: Place) -> int:
         f"found {ascii(found)[:80]}"
     )
     raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as handle_over: 65536")
+
+
+def shared_directories(place: Place) -> Mapping[str, Path]:
+    """The directories of this machine that calls of other servers may work in, by name (`shared`).
+
+    Only the user's file says so; RyeError for what is no absolute path, or is not a name.
+    """
+    root = place.spaces.user.root
+    found = _file(root, OTHERS_WRITE).value().get("shared", {})
+    if isinstance(found, dict) and all(
+        isinstance(path, str) and path.startswith("/") and re.fullmatch(SHARED_NAME, str(name))
+        for name, path in found.items()
+    ):
+        return {name: Path(path) for name, path in found.items()}
+    what = "expected shared to have the absolute path of a directory for each name, found something else"
+    raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as shared: {data: /srv/data}")
 
 
 def rules_about(item_id: str, place: Place) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:

@@ -225,7 +225,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The files of the project are not what its sources.toml pins.", "rye sync"
         ),
         "project_not_approved": ErrorKind(
-            "You have not approved this project, so what it lists is not fetched.",
+            "You have not approved this project, so what it lists is not fetched, and nothing of it is sent.",
             "look at .ai/sources.toml, then: rye trust project",
         ),
         # --- runs ---
@@ -243,6 +243,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "no_fitting_node": ErrorKind(
             "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
+        ),
+        "workspace_unavailable": ErrorKind(
+            "The files of the project that the tool works on can't come along.", "git add the files it needs"
         ),
         "node_overdue": ErrorKind(
             "The node did not end the call long after its time limit.",

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from lilux import _files as whole_files
 from lilux import _trees
+from lilux._footprints import note_way
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.other_users import why_others_exchange
+from rye_mcp.other_users import TooManyLinks, followed, on_the_way, why_others_exchange
 
 __all__ = [
     "OTHERS",
@@ -53,9 +54,20 @@ class Tree(_trees.Tree):
     def __init__(self, root: Path, *, forbidden: int = 0, root_forbidden: int | None = None) -> None:
         super().__init__(root, forbidden=forbidden, root_forbidden=root_forbidden, or_root=True)
 
+    def above(self) -> tuple[str, ...]:
+        """The directories above a private root, and the links to it: who may write there may exchange it."""
+        if not self.is_private:
+            return ()
+        try:
+            real, links = followed(str(self.root))
+        except TooManyLinks:  # which is never opened
+            return ()
+        return tuple(each for each in on_the_way(real, links) if each != real)
+
     def open(self, relative: str = "", *, create_mode: int | None = None) -> int:
         """The descriptor of a directory, which the caller closes; with `create_mode`, it is made."""
         if self.is_private:
+            note_way(self.above)
             require_not_exchanged(self.root)
         try:
             return super().open(relative, create_mode=create_mode)

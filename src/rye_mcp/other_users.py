@@ -12,7 +12,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -22,6 +22,7 @@ __all__ = [
     "MAX_LINKS",
     "TooManyLinks",
     "followed",
+    "on_the_way",
     "upwards",
     "why_others_exchange",
     "why_others_turn",
@@ -78,6 +79,11 @@ def upwards(path: str) -> Iterator[str]:
         if above == path:
             return
         path = above
+
+
+def on_the_way(real: str, links: Iterable[str]) -> dict[str, None]:
+    """A real path, the links that led to it, and every directory above one of them."""
+    return dict.fromkeys(each for end in (real, *links) for each in upwards(end))
 
 
 def why_others_exchange(path: str) -> str | None:

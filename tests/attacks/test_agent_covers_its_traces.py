@@ -223,6 +223,7 @@ def with_many_directories(world: World) -> None:
     git(world.project, "commit", "-qm", "more")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "larger", [with_a_long_message, with_many_directories], ids=lambda each: each.__name__
 )

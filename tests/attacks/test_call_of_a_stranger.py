@@ -174,6 +174,7 @@ async def test_more_than_the_server_granted(pair: Pair) -> None:
     assert (pair.node.world.root / "home/mine/here").exists(), "the server may let it do it, too"
 
 
+@pytest.mark.thorough
 async def test_the_project_of_the_worker_is_nobodys(pair: Pair) -> None:
     script = 'touch left-behind; echo "[\\"$(ls -A . | tr -d "\\n")\\"]"'
     pair.server.sign("demo/leave.sh", bash_tool(script, permissions="{project: write}"))
@@ -188,6 +189,7 @@ async def test_the_project_of_the_worker_is_nobodys(pair: Pair) -> None:
     assert first.outcome.data == second.outcome.data, "a call left something for the next one"
 
 
+@pytest.mark.thorough
 async def test_a_tool_that_does_its_work_inside_of_the_worker(pair: Pair) -> None:
     pair.accept()
     pair.trust()

@@ -85,6 +85,7 @@ async def test_files_of_secrets_are_hidden_by_their_names(workshop: Workshop, pe
     assert await seen(workshop, '"unconfined"', "open", *NAMES) == ["open", *NAMES]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("leads_to", LINKS)
 async def test_a_link_with_such_a_name_hides_what_it_leads_to(workshop: Workshop, leads_to: str) -> None:
     (workshop.project / ".env").symlink_to(LINKS[leads_to])

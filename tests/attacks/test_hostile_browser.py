@@ -65,6 +65,7 @@ def token_of(browser: httpx.Client, run_id: str) -> str:
     return found[1]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:1", "http://localhost"]
 )

@@ -15,6 +15,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.results import KeptResults, owner_of, result_handle
+from tests.lock_world import files_below
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import Workshop, facts
 
@@ -99,6 +100,19 @@ def test_a_result_of_another_owner_and_one_that_is_gone_look_the_same(state: Pat
     gone = refusal_of(lambda: opened(KeptResults(state, OWNER), result_handle(DIGEST)))
     assert theirs.as_dict() == gone.as_dict()
     assert gone.code == "output_not_found"
+
+
+def test_whoever_sees_the_results_of_all_keeps_none(state: Path) -> None:
+    """They would be in no project's share, where nothing removes them."""
+    everybody, there = KeptResults(state, None), files_below(state)
+    assert everybody.read_whole(result_handle(DIGEST), limit=1000) == SECRET
+    with pytest.raises(ValueError, match="results of one project"):
+        everybody.keep(b"more", name="data")
+    with stored(state).open("rb") as source, pytest.raises(ValueError, match="results of one project"):
+        everybody.keep_file(source.fileno(), name="data", limit=1000)
+    assert files_below(state) == there
+    stored(state).unlink()
+    assert refusal_of(lambda: opened(everybody, result_handle(DIGEST))).code == "output_not_found"
 
 
 # --- what it is -----------------------------------------------------------------

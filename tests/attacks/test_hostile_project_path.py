@@ -181,3 +181,36 @@ async def test_what_is_kept_for_the_user_is_read_by_no_file_tool(
         assert (await desk.ask("glob", pattern="**/*.json"))["paths"] == []
         assert "decided" not in str(await desk.ask("ls", depth=5))
         assert decided.read_text() == "a secret of the user"
+
+
+KEPT_FOR_THE_USER = {
+    "keys": ("USER_SPACE", ".ai/keys/person/private.pem"),
+    "documents of trust": ("USER_SPACE", ".ai/trusted_keys/ada.toml"),
+    "settings": ("USER_SPACE", ".ai/config/rye.yaml"),
+    "decisions": ("XDG_STATE_HOME", "rye/projects/decided.json"),
+    "outputs of runs": ("XDG_STATE_HOME", "rye/outputs/run/stdout"),
+    "the index": ("XDG_CACHE_HOME", "rye/search/index.sqlite3"),
+    "private copies": ("XDG_RUNTIME_DIR", "rye/copy/tool.py"),
+}
+
+
+@pytest.mark.each_once
+@pytest.mark.parametrize(("variable", "name"), KEPT_FOR_THE_USER.values(), ids=KEPT_FOR_THE_USER)
+@pytest.mark.parametrize("lifted", [False, True], ids=["confined", "unconfined"])
+async def test_nothing_of_the_kind_is_read_or_written_by_a_file_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, name: str, *, lifted: bool
+) -> None:
+    """By whichever name: a link of the project leads to it, and it is known by what it is."""
+    below = tmp_path / "project/sub"
+    state = below if variable == "XDG_STATE_HOME" else None
+    monkeypatch.setenv(variable, str(below))
+    async with at_desk(tmp_path, monkeypatch, state=state, lifted=lifted) as desk:
+        kept = desk.write(f"sub/{name}", "what a person has decided")
+        (desk.project / "way").symlink_to(kept.parent.relative_to(desk.project))
+        for path in (f"sub/{name}", f"way/{kept.name}"):
+            for tool, more in (("read", {}), ("write", {"content": "evil"})):
+                result = await desk.run(tool, path=path, **more)
+                assert not result.success, (tool, path)
+                assert "what a person has decided" not in f"{result.data} {result.error}"
+                assert "keeps for the user" in str(result.data), (tool, path)
+        assert kept.read_text() == "what a person has decided"

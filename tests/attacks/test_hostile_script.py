@@ -135,6 +135,7 @@ def test_a_script_is_not_looked_through_from_each_of_its_characters(
     assert not adopted(world, name, content).declared.options
 
 
+@pytest.mark.thorough
 def test_a_block_of_packages_is_looked_for_at_the_beginning(world: World) -> None:
     """Here one could begin in each of many lines."""
     refused("invalid_item", lambda: adopted(world, "hi.py", "# /// script\n" * 80_000))

@@ -119,6 +119,7 @@ async def test_what_other_programs_trust_is_moved_to_the_trash(
     assert (planting.project / names[0] / "config").read_text() == "evil\n"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("others", [0, 300], ids=["few files", "many files"])
 @pytest.mark.parametrize("mode", ["755", "311"])
 async def test_however_much_is_beside_it_and_whether_it_can_be_listed(

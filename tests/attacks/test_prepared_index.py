@@ -70,6 +70,7 @@ def test_a_directory_that_others_may_enter_gets_none(world: World, mode: int) ->
     assert names_in(world.root / "cache/search") == []
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
 def test_a_link_in_the_place_of_a_file_leads_nowhere(world: World, ending: str) -> None:
     """Of a time when others could write there, say."""

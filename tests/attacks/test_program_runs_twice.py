@@ -144,6 +144,7 @@ async def answered(programs: Programs, person: Person) -> dict[str, Any]:
 A, B, C, D = ({"name": name} for name in "abcd")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("code", "data", "ran", "questions"),
     [

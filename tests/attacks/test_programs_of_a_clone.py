@@ -135,6 +135,7 @@ def elsewhere(home: Path) -> Path:
     return script(home / "tools/python3", text).parent
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("manager", [asdf, mise, elsewhere])
 @pytest.mark.parametrize("runtime", ["python_function_runtime", "python_script_runtime", "python_runtime"])
 async def test_a_shim_starts_no_program_of_it(
@@ -556,6 +557,7 @@ IMPORTS: Mapping[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("item_id", "given", "program"), IMPORTS.values(), ids=IMPORTS)
 @pytest.mark.parametrize("approved", [False, True])
 async def test_code_imports_nothing_of_it(
@@ -603,6 +605,7 @@ GIVEN: Mapping[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("item_id", GIVEN)
 async def test_what_runs_code_that_it_was_given_is_not_sealed(clone: Clone, item_id: str) -> None:
     clone.workshop.sign(

@@ -47,7 +47,7 @@ class Scene:
         world.key()
         system = root / "system"
         shutil.copytree((Path(rye_mcp.__file__).parent / ".ai").resolve(), system)
-        for case in CASES:
+        for case in (*CASES, UNCHANGED):
             put(world, RUNTIME, f"{case}/x/runtime", ".yaml", space=SpaceName.USER, signed=True)
             put(world, tool(executor=f"{case}/x/runtime"), f"{case}/x/hello", signed=True)
             (world.project / f".ai/lockfiles/{case}/x").mkdir(parents=True)
@@ -197,6 +197,7 @@ CASES: dict[str, tuple[Callable[[Scene, str], None], list[str]]] = {
     "locked": (locked, ["malformed_lockfile"]),
     "newer": (locked_in_a_newer_version, ["lock_mismatch"]),
 }
+UNCHANGED = "unchanged"
 OF_LIBRARIES = {
     "python_function_runtime": (edit_library, ["content_changed"]),
     "bash_runtime": (add_to_library, ["not_in_manifest"]),
@@ -220,7 +221,7 @@ def found_scene(root: Path) -> Scene:
     """A scene in which every tool was found, and everything that was looked at is old enough to be kept."""
     made = Scene.make(root)
     expected = {
-        **{case: ["project", "user", "system"] for case in CASES},
+        **{case: ["project", "user", "system"] for case in (*CASES, UNCHANGED)},
         **{case: ["project", "system", "system"] for case in OF_LIBRARIES},
         **{case: ["project", "system"] for case in OF_FRIENDS},
     }
@@ -262,6 +263,45 @@ def test_what_is_decided_about_a_signer_counts_although_no_file_of_the_tool_has_
     assert is_remembered(scene, case)
     change(scene, case)
     assert scene.found(case) == [expected]
+
+
+def written_by_everybody(directory: Path) -> None:
+    directory.chmod(0o777)
+
+
+def given_to_a_group_of_others(directory: Path) -> None:
+    os.chown(directory, -1, SHARED)
+
+
+SHARED = 65534
+"""A group that has members of its own."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        written_by_everybody,
+        pytest.param(
+            given_to_a_group_of_others,
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give it away"),
+        ),
+    ],
+)
+def test_others_that_can_exchange_what_was_decided_are_noticed_above_it(
+    scene: Scene, change: Callable[[Path], None]
+) -> None:
+    """No file of the state, of the user space or of the tool has changed: only who can rename all of them."""
+    above = scene.world.root
+    before = above.stat()
+    above.chmod(0o770)
+    try:
+        assert is_remembered(scene, UNCHANGED)
+        change(above)
+        assert scene.found(UNCHANGED) == ["unsafe_permissions"]
+    finally:
+        os.chown(above, -1, before.st_gid)
+        above.chmod(before.st_mode & 0o7777)
+    assert scene.found(UNCHANGED) == ["project", "user", "system"]
 
 
 @pytest.mark.thorough

@@ -162,6 +162,7 @@ def test_a_library_logs_what_a_server_has_said(bob: Person, tmp_path: Path) -> N
     assert not (project / ".ai/tools/mcp").exists()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("item_type", [ItemType.DIRECTIVE, ItemType.KNOWLEDGE])
 def test_the_text_of_an_item_is_shown_and_not_obeyed(
     bob: Person, tmp_path: Path, item_type: ItemType

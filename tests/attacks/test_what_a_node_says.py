@@ -162,6 +162,7 @@ def test_data_of_more_values_than_are_read_soon_is_no_result() -> None:
     assert len(decode_result(long_text).outcome.data) == MAX_RESULT_VALUES + 1
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "said",
     [

@@ -50,6 +50,7 @@ async def test_a_tool_runs_on_the_node_and_both_logs_and_receipts_say_so(site: S
     assert site.told.read_text().split()[-4:] == ["--", "gpu1", "rye", "worker"]
 
 
+@pytest.mark.thorough
 async def test_workers_are_kept_for_the_next_call_and_gone_when_the_server_ends(site: Site) -> None:
     site.engine()
     async with site.executor() as executor:
@@ -59,6 +60,7 @@ async def test_workers_are_kept_for_the_next_call_and_gone_when_the_server_ends(
     assert site.pair.counted == 3
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("tool_says", "engine_says", "here"),
     [
@@ -124,6 +126,7 @@ async def test_what_the_node_refuses_is_a_refusal_here_and_on_record_in_both_log
     assert site.pair.counted == 0
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_a_call_that_is_lost_is_made_again_only_where_the_tool_says_that_it_may(
     site: Site, idempotent: bool
@@ -190,7 +193,8 @@ class _Overdue:
     async def _reach(self, _tell: Any) -> AsyncIterator[_Overdue]:
         yield self
 
-    async def run(self, _bundle: bytes, _run_id: str, _watch: Watch, *, limit_s: float) -> Any:
+    async def run(self, _bundle: bytes, _run_id: str, _watch: Watch, *, limit_s: float, tree: object) -> Any:
+        assert tree is None
         self.limits.append(limit_s)
         raise RyeError("node_overdue", "expected an end, found none", sent=True)
 
@@ -211,6 +215,7 @@ async def test_a_call_that_a_node_does_not_end_is_told_of_and_made_only_once(sit
         assert [row.code for row in log.list()] == ["node_overdue"] * 2
 
 
+@pytest.mark.thorough
 def test_a_server_without_engines_loads_nothing_of_nodes() -> None:
     code = (
         "import sys, rye_mcp.server, rye_mcp.app, rye_mcp.executor.primitive_executor; "

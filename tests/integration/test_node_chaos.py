@@ -1,11 +1,17 @@
-"""Workers are killed at random under many calls: none runs twice, none succeeds without a run, none hangs."""
+"""For a minute, two workers and what leads to them are killed at random under many calls.
+
+None runs twice, none succeeds without a run, none hangs, and nothing is left. `tests/ray/test_chaos.py` does
+the same for less long where Ray places the calls.
+"""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
+import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,45 +21,53 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
 from tests.engine_world import Site, tool
-from tests.worker_world import worker_above
+from tests.mcp_world import gone
+from tests.worker_world import above, worker_above
 
 pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
 
-CALLS = 60
-AT_ONCE = 6
-KILLS = 0.06  # of the runs; a worker takes the other calls of its node with it
+FOR_S = 60.0
+SEED = 23
+KILLS = 0.1  # of the runs; each takes the other calls of its worker with it
 SCRIPT = (
-    'echo "$RYE_PARAM_word" >> "$COUNTED"; echo $$ >&2; sleep 0.0$((RANDOM % 10)); echo "$RYE_PARAM_word"'
+    'echo "$RYE_PARAM_word $$" >> "$COUNTED"; echo $$ >&2; sleep 0.0$((RANDOM % 10)); echo "$RYE_PARAM_word"'
 )
 
 
+def connection_above(pid: int) -> int:
+    """The stand-in for ssh that a worker was started by."""
+    return above(pid, lambda words: words[1].endswith("/ssh"))
+
+
+VICTIMS: tuple[Callable[[int], int], ...] = (worker_above, worker_above, connection_above)
+
+
 class Monkey:
-    """Kills the worker of some runs: always one that the test's own calls have started."""
+    """Kills what a run descends from: always something that the test's own calls have started."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - it has to do the same each time
-        self.killed = 0
+        self.killed: Counter[str] = Counter()
 
     def hear(self, stream: str, data: bytes, _skipped: int) -> None:
         """Take the pid that a run prints."""
         if stream != "stderr" or self._random.random() > KILLS:
             return
+        victim = self._random.choice(VICTIMS)
         with suppress(OSError, AssertionError):  # the run, or its worker, has ended meanwhile
-            os.kill(worker_above(int(data.split()[0])), signal.SIGKILL)
-            self.killed += 1
+            os.kill(victim(int(data.split()[0])), signal.SIGKILL)
+            self.killed[victim.__name__] += 1
 
 
-async def code_of(executor: PrimitiveExecutor, number: int, monkey: Monkey) -> str | None:
+async def code_of(executor: PrimitiveExecutor, item_id: str, word: str, monkey: Monkey) -> str | None:
     """What a call is told; None for a success."""
     try:
         with anyio.fail_after(60):
-            result = await executor.run(
-                "demo/count", {"word": f"c{number}"}, watch=Watch(on_output=monkey.hear)
-            )
+            result = await executor.run(item_id, {"word": word}, watch=Watch(on_output=monkey.hear))
     except RyeError as exc:
         return exc.code
     if result.success:
-        assert result.data == f"c{number}\n", "the answer to another call"
+        assert result.data == f"{word}\n", "the answer to another call"
     return result.code
 
 
@@ -62,28 +76,40 @@ def site(tmp_path: Path) -> Site:
     made = Site(tmp_path.resolve())
     made.pair.accept()
     made.pair.trust()
-    made.pair.server.sign("demo/count.sh", tool(SCRIPT))
-    made.engine()
+    for number in (1, 2):
+        made.pair.server.sign(f"demo{number}/each.sh", tool(SCRIPT))
+        made.engine(f"gpu{number}", takes=[f"demo{number}/*"])
     return made
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_no_call_runs_twice_and_none_succeeds_without_a_run(site: Site, seed: int) -> None:
-    monkey, told, places = Monkey(seed), {}, anyio.CapacityLimiter(AT_ONCE)
+@pytest.mark.timeout(300)
+async def test_for_a_minute_no_call_runs_twice_or_succeeds_without_a_run_and_nothing_is_left(
+    site: Site,
+) -> None:
+    monkey, told = Monkey(SEED), dict[str, str | None]()
+    until = time.monotonic() + FOR_S
     async with site.executor() as executor, anyio.create_task_group() as group:
 
-        async def call(number: int) -> None:
-            async with places:
-                told[number] = await code_of(executor, number, monkey)
+        async def caller(name: str, item_id: str) -> None:
+            number = 0
+            while time.monotonic() < until:
+                word = f"{name}-{number}"
+                told[word] = await code_of(executor, item_id, word, monkey)
+                number += 1
 
-        for number in range(CALLS):
-            group.start_soon(call, number)
-    ran = Counter((site.pair.node.world.root / "counted").read_text().split())
-    assert len(told) == CALLS
-    assert monkey.killed, "nothing was tried"
+        for name in "abcdef":
+            group.start_soon(caller, name, f"demo{1 + 'abcdef'.index(name) % 2}/each")
+    lines = [line.split() for line in (site.pair.node.world.root / "counted").read_text().splitlines()]
+    ran = Counter(word for word, _ in lines)
+    assert set(monkey.killed) == {"worker_above", "connection_above"}, "hardly anything was tried"
     assert max(ran.values()) == 1
-    for number, code in told.items():
-        runs = ran[f"c{number}"]
-        assert (code, runs) in ((None, 1), ("lost", 0), ("lost", 1), ("engine_unreachable", 0)), number
-    assert Counter(told.values())[None] > CALLS // 4, told
+    for word, code in told.items():
+        assert (code, ran[word]) in (
+            (None, 1),
+            ("lost", 0),
+            ("lost", 1),
+            ("engine_unreachable", 0),
+        ), (word, code, ran[word])
+    assert Counter(told.values())[None] > len(told) // 4, Counter(told.values())
+    with anyio.fail_after(30):
+        await gone([int(pid) for _, pid in lines])

@@ -50,6 +50,7 @@ async def test_a_call_runs_on_the_node_and_its_log_has_it(pair: Pair) -> None:
     assert (checked.receipts, checked.problems) == (1, ())
 
 
+@pytest.mark.thorough
 async def test_many_calls_share_a_worker(pair: Pair) -> None:
     pair.accept()
     pair.trust()
@@ -97,6 +98,7 @@ async def test_a_failure_arrives_with_what_was_said(pair: Pair) -> None:
     assert remote.outcome.stderr == "oh no\n"
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_given_up_ends_there_with_all_that_it_started(pair: Pair) -> None:
     pair.server.sign("demo/wait.sh", bash_tool("sleep 600 & echo $$ $!; wait"))
     pair.accept()
@@ -119,6 +121,7 @@ async def test_a_call_that_is_given_up_ends_there_with_all_that_it_started(pair:
         assert [each.code for each in log.list()] == [None, "cancelled"]
 
 
+@pytest.mark.thorough
 async def test_more_calls_than_a_worker_does_at_a_time_wait_for_their_turn(pair: Pair) -> None:
     pair.accept()
     pair.trust()
@@ -134,6 +137,7 @@ async def test_more_calls_than_a_worker_does_at_a_time_wait_for_their_turn(pair:
     assert pair.counted == MAX_CALLS + 6
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_worker_that_dies_or_hangs_is_told_of_and_never_waited_for(
     pair: Pair, sign: signal.Signals
@@ -176,6 +180,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("off", [-3600, 3600])
 async def test_a_clock_that_is_an_hour_off_is_no_hindrance(pair: Pair, off: int) -> None:
     pair.accept()
@@ -201,6 +206,7 @@ main()
 """
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("begun", "code"), [("pass", "internal"), ('watch.on_begun("0" * 26)', "lost")], ids=["before", "after"]
 )
@@ -218,6 +224,7 @@ async def test_a_mistake_of_the_node_is_a_refusal_only_before_the_run_has_begun(
 FULL_DISK = 'ulimit -f 0; exec "$0" worker'
 
 
+@pytest.mark.thorough
 async def test_a_node_whose_disk_is_full_runs_nothing_and_says_so(pair: Pair) -> None:
     pair.accept()
     pair.trust()

@@ -1,4 +1,4 @@
-"""What we need of the SDK, of uvicorn, watchfiles and jsonschema that their documents do not promise.
+"""What we need of the SDK, uvicorn, watchfiles, jsonschema and CPython that their documents do not promise.
 
 Each test uses the library alone, without anything of ours. If a new version of it fails here, the module that
 the test names has to change.
@@ -6,12 +6,14 @@ the test names has to change.
 
 from __future__ import annotations
 
+import _imp
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -209,6 +211,27 @@ async def test_a_connection_of_uvicorn_says_what_it_has_read_and_goes_on_reading
         assert server.captured == 1
 
 
+async def test_a_connection_of_uvicorn_can_be_made_of_one_that_was_accepted_before() -> None:
+    """`ui.serving` goes on with the connections that came before uvicorn was imported."""
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    made = partial(H11Protocol, config=config, server_state=server.server_state, app_state={})
+    ours, theirs = socket.socketpair()
+    with ours:
+        await asyncio.get_running_loop().connect_accepted_socket(made, theirs)
+        assert len(server.server_state.connections) == 1
+        ours.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        ours.setblocking(False)
+        found = await asyncio.get_running_loop().sock_recv(ours, 1 << 16)
+        assert found.startswith(b"HTTP/1.1 204")
+        await until(lambda: not server.server_state.connections)
+
+
 async def test_an_error_of_the_watcher_has_a_type_of_its_own(tmp_path: Path) -> None:
     """`file_changes` makes an OSError of it, so that somebody says that nothing is watched."""
     assert issubclass(WatchfilesRustInternalError, RuntimeError)
@@ -227,6 +250,37 @@ def test_a_validator_of_jsonschema_has_a_resolver_that_it_passes_on(dialect: Any
     below = validator.evolve(schema=found.contents, _resolver=found.resolver)
     assert below._resolver is found.resolver
     assert (below.is_valid(1), below.is_valid("1")) == (True, False)
+
+
+NESTED = """\
+def outer():
+    def inner():
+        return [each / 0 for each in (1,)]
+    return inner
+
+class Kept:
+    made = outer()
+"""
+
+
+def test_code_of_one_file_becomes_that_of_another_in_its_place_with_all_that_is_in_it() -> None:
+    """`_waiter` compiles a script before it knows where its copy will be, and then names that file."""
+    code = compile(NESTED, "<waiting>", "exec")
+    assert len(list(_codes_in(code))) >= 4
+    assert getattr(_imp, "_fix_co_filename")(code, "/run/copy.py") is None  # noqa: B009 - private
+    assert {each.co_filename for each in _codes_in(code)} == {"/run/copy.py"}
+    names: dict[str, Any] = {"__name__": "copy"}
+    exec(code, names)  # noqa: S102 - the code above
+    with pytest.raises(ZeroDivisionError) as caught:
+        names["Kept"].made()
+    assert str(caught.traceback[-1].path) == "/run/copy.py"
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes_in(each)
 
 
 async def _text(client: Client, tool: str) -> str:

@@ -45,6 +45,7 @@ def test_the_module_is_the_server_for_callers_that_know_an_interpreter_only(modu
     assert ran.stdout.startswith("usage: rye-mcp ")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("start", [["rye-mcp"], [sys.executable, "-m", "rye_mcp"]])
 def test_the_server_says_its_version(start: list[str]) -> None:
     words = [str(SCRIPTS / start[0]), *start[1:]] if len(start) == 1 else start
@@ -63,6 +64,7 @@ def begin(revision: str, capabilities: dict[str, Any] | None = None, **more: Any
     )
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("options", "is_usual"),
     [

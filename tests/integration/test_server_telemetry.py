@@ -144,6 +144,7 @@ def active(found: Collector) -> list[int]:
     return [point.as_int for _, point in found.points("rye.runs.active")]
 
 
+@pytest.mark.thorough
 async def test_a_server_ends_though_its_collector_never_answers(workshop: Workshop) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="pip install --group dev")
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -32,6 +32,7 @@ COMMANDS = {
 """The command, and modules that it has no use for."""
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_loads_nothing_that_only_others_use(tmp_path: Path, name: str) -> None:
     ada, project = Person("ada", tmp_path / "ada"), tmp_path / "project"

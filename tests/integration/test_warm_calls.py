@@ -489,6 +489,7 @@ def seen(result: ExecutionResult) -> tuple[object, ...]:
     return result.success, result.data, result.code, result.error, result.stdout, result.stderr, ended
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "confined", [pytest.param("", id="free"), pytest.param("PERMISSIONS = {}", id="confined")]
 )

@@ -8,20 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.ray_world import Grid, RaySite
+from tests.ray_world import Grid, RaySite, network, short_directory
+
+TIMEOUT_S = 200
+"""A test may have to wait until the cluster of the tests beside it has started."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
+def grid() -> Iterator[Grid]:
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: make test-ray")
-    made = Grid(tmp_path_factory.mktemp("ray").resolve())
-    try:
-        made.add("127.0.0.3", "--labels", "accel=a100")
-        made.add("127.0.0.4")
-        yield made
-    finally:
-        made.stop()
+    with short_directory() as root:
+        made = Grid(root, f"{network()}.2")
+        try:
+            made.add(f"{network()}.3", "--labels", "accel=a100")
+            made.add(f"{network()}.4")
+            yield made
+        finally:
+            made.stop()
 
 
 @pytest.fixture

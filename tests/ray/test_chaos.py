@@ -1,4 +1,8 @@
-"""For a minute, what places and runs calls on a cluster is killed at random: none runs twice, none hangs."""
+"""What places and runs calls on a cluster is killed at random: none runs twice, none hangs.
+
+`tests/integration/test_node_chaos.py` does that for a minute, without Ray: what keeps a call from running
+twice is the same there. Here is what only a cluster has, its slots and what speaks to it.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,17 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
 from tests.engine_world import tool
 from tests.mcp_world import gone
-from tests.ray_world import RaySite, above, below
-from tests.worker_world import worker_above
+from tests.ray_world import RaySite, below
+from tests.worker_world import above, worker_above
 
 pytestmark = pytest.mark.anyio
 
-FOR_S = 60.0
+FOR_S = 20.0
+AT_LEAST = 5
+"""So many are killed, however long that takes on a busy machine."""
 SEED = 23
 AT_ONCE = 4
-KILLS = 0.1  # of the runs; each takes others with it
+KILLS = 0.2  # of the runs; each takes others with it
 CALL_S = 90.0
 """No call takes longer: it waits for room for a minute at most, and for a silent worker 20 s."""
 
@@ -84,7 +90,7 @@ async def code_of(executor: PrimitiveExecutor, word: str, monkey: Monkey) -> str
 
 
 @pytest.mark.timeout(300)
-async def test_for_a_minute_nothing_runs_twice_or_succeeds_without_a_run_and_nothing_is_left(
+async def test_nothing_runs_twice_or_succeeds_without_a_run_and_nothing_is_left(
     site: RaySite,
 ) -> None:
     site.engine()
@@ -95,7 +101,7 @@ async def test_for_a_minute_nothing_runs_twice_or_succeeds_without_a_run_and_not
 
         async def caller(name: str) -> None:
             number = 0
-            while time.monotonic() < until:
+            while time.monotonic() < until or monkey.killed.total() < AT_LEAST:
                 word = f"{name}-{number}"
                 told[word] = await code_of(executor, word, monkey)
                 number += 1
@@ -109,7 +115,6 @@ async def test_for_a_minute_nothing_runs_twice_or_succeeds_without_a_run_and_not
         if line.count("-") == 1 and " " in line
     ]
     ran = Counter(word for word, _ in lines)
-    assert monkey.killed.total() >= 5, "hardly anything was tried"
     assert max(ran.values()) == 1
     for word, code in told.items():
         assert (code, ran[word]) in (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.document_pages import ROOT, Shell, lacks, needs_of, steps_of
-from tests.ray_world import below
+from tests.ray_world import below, one_start_at_a_time
 
 PAGE = ROOT / "examples/cluster/README.md"
 
@@ -20,8 +20,11 @@ def test_the_example_of_a_cluster_runs_as_written(tmp_path: Path) -> None:
     for missing in filter(None, map(lacks, needs_of(PAGE))):
         pytest.skip(missing)
     shell = Shell(tmp_path, example=PAGE.parent, installed=True)
+    started, *others = steps_of(PAGE)
     try:
-        for step in steps_of(PAGE):
+        with one_start_at_a_time():
+            shell.do(started)
+        for step in others:
             shell.do(step)
     finally:
         shell.close()

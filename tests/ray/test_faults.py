@@ -17,8 +17,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from tests.engine_world import tool
 from tests.mcp_world import gone
-from tests.ray_world import Grid, RaySite, above, below, is_alive
-from tests.worker_world import worker_above
+from tests.ray_world import Grid, RaySite, below, is_alive, network
+from tests.worker_world import above, worker_above
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_what_is_killed_is_told_of_and_takes_the_run_with_it(
 async def test_a_node_that_is_lost_is_told_of_and_its_calls_end_and_the_next_call_runs_on_another(
     site: RaySite, grid: Grid
 ) -> None:
-    gone = grid.add("127.0.0.5", "--labels", "spare=yes")
+    gone = grid.add(f"{network()}.5", "--labels", "spare=yes")
     try:
         spare = RaySite(site.server.world.root.parent / "spare", grid)
         spare.engine()
@@ -93,12 +93,22 @@ async def test_a_node_that_is_lost_is_told_of_and_its_calls_end_and_the_next_cal
         grid.remove(gone)
 
 
-@pytest.mark.parametrize("victim", [worker_above, slot_above], ids=["worker", "slot"])
-async def test_what_hangs_is_given_up_and_says_until_when_the_run_may_go_on(
-    site: RaySite, victim: Callable[[int], int]
-) -> None:
-    site.engine()
-    site.server.sign("demo/wait.sh", tool(WAIT))
+async def test_what_hangs_on_either_side_ends_the_call_and_both_are_told(tmp_path: Path, grid: Grid) -> None:
+    """At once, because each takes 20 s to be noticed: a worker, a slot and a server."""
+    sites = [RaySite(tmp_path / name, grid) for name in ("worker", "slot", "server")]
+    before = sum(node.counted for node in grid.nodes)
+    for site in sites:
+        site.engine(width=1)
+        site.server.sign("demo/wait.sh", tool(WAIT))
+    async with anyio.create_task_group() as group:
+        group.start_soon(hangs_on_the_node, sites[0], worker_above)
+        group.start_soon(hangs_on_the_node, sites[1], slot_above)
+        group.start_soon(server_hangs, sites[2])
+    assert sum(node.counted for node in grid.nodes) - before == 3
+
+
+async def hangs_on_the_node(site: RaySite, victim: Callable[[int], int]) -> None:
+    """It is given up, and the caller hears until when the run may go on."""
     stopped: list[int] = []
 
     def stop(pid: int) -> None:
@@ -113,6 +123,21 @@ async def test_what_hangs_is_given_up_and_says_until_when_the_run_may_go_on(
                 os.kill(pid, signal.SIGKILL)
     assert result.code == "lost"
     assert "may_run_until" in result.metadata
+
+
+async def server_hangs(site: RaySite) -> None:
+    """Its call is ended on the node, and it is told when it goes on."""
+    with site.start_a_server("demo/wait") as server:
+        assert server.stdout is not None
+        pid = int(await anyio.to_thread.run_sync(server.stdout.readline))
+        server.send_signal(signal.SIGSTOP)
+        try:
+            with anyio.fail_after(SILENCE_S):
+                await gone([pid])
+        finally:
+            server.send_signal(signal.SIGCONT)
+        told = await anyio.to_thread.run_sync(server.stdout.read)
+    assert told.split()[-1] in ("cancelled", "lost")
 
 
 async def test_a_call_that_may_run_again_does_so_in_another_slot(site: RaySite) -> None:
@@ -145,32 +170,14 @@ async def test_a_server_that_is_killed_leaves_nothing_on_the_node(site: RaySite)
     assert site.counted - before == 1
 
 
-async def test_a_server_that_is_stopped_has_its_call_ended_and_is_told_when_it_goes_on(site: RaySite) -> None:
-    site.engine()
-    site.server.sign("demo/wait.sh", tool(WAIT))
-    before = site.counted
-    with site.start_a_server("demo/wait") as server:
-        assert server.stdout is not None
-        pid = int(await anyio.to_thread.run_sync(server.stdout.readline))
-        server.send_signal(signal.SIGSTOP)
-        try:
-            with anyio.fail_after(SILENCE_S):
-                await gone([pid])
-        finally:
-            server.send_signal(signal.SIGCONT)
-        told = await anyio.to_thread.run_sync(server.stdout.read)
-    assert told.split()[-1] in ("cancelled", "lost")
-    assert site.counted - before == 1
-
-
 async def test_a_wrong_token_and_a_dead_host_are_unreachable_and_nothing_runs(site: RaySite) -> None:
     before = site.counted
     wrong = site.server.world.root / "token"
     wrong.write_text("0" * 64)
     wrong.chmod(0o600)
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.2", 0))
-        dead = f"127.0.0.2:{nobody.getsockname()[1]}"
+        nobody.bind((site.grid.here, 0))
+        dead = f"{site.grid.here}:{nobody.getsockname()[1]}"
         for cluster in ({"token_file": str(wrong)}, {"address": dead}):
             site.engine(**cluster)
             with anyio.fail_after(45), pytest.raises(RyeError) as caught:

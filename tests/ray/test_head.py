@@ -18,7 +18,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from tests.engine_world import tool
 from tests.mcp_world import gone
-from tests.ray_world import Grid, RaySite, above, below, is_alive
+from tests.ray_world import Grid, RaySite, below, is_alive, network, short_directory
+from tests.worker_world import above
 
 pytestmark = pytest.mark.anyio
 
@@ -48,16 +49,17 @@ WAIT = 'echo run >> "$COUNTED"; echo $$; sleep 600'
 
 
 @pytest.fixture
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
+def own() -> Iterator[Grid]:
     """A cluster that a test may break."""
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: make test-ray")
-    made = Grid(tmp_path_factory.mktemp("r").resolve(), "127.0.0.8", SETTINGS)
-    try:
-        made.add("127.0.0.9")
-        yield made
-    finally:
-        made.stop()
+    with short_directory() as root:
+        made = Grid(root, f"{network()}.8", SETTINGS)
+        try:
+            made.add(f"{network()}.9")
+            yield made
+        finally:
+            made.stop()
 
 
 @pytest.fixture

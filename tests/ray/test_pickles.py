@@ -21,7 +21,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("sidecar", sys.argv[1])
 sidecar = module_from_spec(spec)
 spec.loader.exec_module(sidecar)
-ray = sidecar.connected({"address": sys.argv[2], "here": "127.0.0.2"})
+ray = sidecar.connected({"address": sys.argv[2], "here": sys.argv[4]})
 
 class Trap:
     def __init__(self, mark):
@@ -71,7 +71,7 @@ def test_a_slot_that_answers_with_a_pickle_runs_nothing_in_the_process_of_the_se
     }
     mark = tmp_path / "ran-"
     asked = subprocess.run(
-        [sys.executable, "-c", ASKS, sidecar.__file__, grid.address, str(mark)],
+        [sys.executable, "-c", ASKS, sidecar.__file__, grid.address, str(mark), grid.here],
         env=environment,
         capture_output=True,
         text=True,

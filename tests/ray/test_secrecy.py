@@ -18,7 +18,8 @@ import pytest
 
 from rye_mcp.executor.primitive_executor import Watch
 from tests.engine_world import tool
-from tests.ray_world import RaySite, above, below, is_alive
+from tests.ray_world import RaySite, below, is_alive
+from tests.worker_world import above
 
 pytestmark = pytest.mark.anyio
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -23,16 +24,41 @@ def names_in(file: str) -> frozenset[str]:
     return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.title)
-def test_what_is_replaced_occurs_once_and_every_red_test_exists(mutation: Mutation) -> None:
-    for edit in mutation.edits:
-        assert edit.applied_to(text_of(edit.file)) != text_of(edit.file)
-    assert mutation.red
+def test_what_is_replaced_occurs_once_and_every_red_test_exists() -> None:
+    assert len(MUTATIONS) > 900
+    assert [problem for mutation in MUTATIONS for problem in wrong_with(mutation)] == []
+
+
+def wrong_with(mutation: Mutation) -> Iterator[str]:
+    """What has become of the texts and the tests that a mutation names."""
+    try:
+        unchanged = [e.file for e in mutation.edits if e.applied_to(text_of(e.file)) == text_of(e.file)]
+    except MutationError as exc:
+        yield f"{mutation.title}: {exc}"
+    else:
+        yield from (f"{mutation.title}: expected a change of {file}, found none" for file in unchanged)
+    if not mutation.red:
+        yield f"{mutation.title}: expected tests that turn red, found none"
     for test in mutation.red:
         file, _, name = test.partition("::")
-        assert name in names_in(file), (
-            "expected a whole test: of one case, make test and make test-all are the same"
-        )
+        if name not in names_in(file):  # of one case, make test and make test-all are the same
+            yield f"{mutation.title}: expected a whole test, found {test}"
+
+
+def test_what_is_wrong_with_a_mutation_is_said() -> None:
+    test = "tests/unit/test_mutations.py::test_a_key_that_nobody_knows_is_refused"
+    said = {"guards": "a", "without": "b", "file": "scripts/mutate.py", "old": "import", "new": "x"}
+    assert "once" in next(wrong_with(Mutation.parse({**said, "red": [test]})))
+    gone = Mutation.parse({**said, "old": "class MutationError(Exception):", "red": [f"{test}_at_all"]})
+    assert "whole test" in list(wrong_with(gone))[-1]
+
+
+def test_what_is_edited_is_built_and_sealed_before_the_tests_run() -> None:
+    """Else they try what was there before, and stay green."""
+    for mutation in MUTATIONS:
+        edited = [edit.file for edit in mutation.edits]
+        assert mutation.build is any(file.startswith("crates/") for file in edited), mutation.title
+        assert mutation.seal is any(file.startswith(".ai/") for file in edited), mutation.title
 
 
 @pytest.mark.parametrize("text", ["no guard here", "guard, guard"])

@@ -150,6 +150,7 @@ def test_a_module_that_is_loaded_by_its_name_is_reached() -> None:
     assert "tests/integration/test_rye_lock.py" in chosen
 
 
+@pytest.mark.thorough
 def test_there_are_tests_for_each_module() -> None:
     modules = [
         path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.py") if ".ai" not in path.parts

@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 from typing import Any, Final, Literal
+
+from msgspec import structs
 
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
@@ -193,9 +195,8 @@ class SubprocessPrimitive:
 
     async def park(self, spec: ParkSpec) -> Parked[SubprocessResult]:
         """Start the known half of a process, which waits for its call. NotParked if it cannot be started."""
-        request = replace(
-            _process.request_of(spec.process()), park_limit_ms=_process.milliseconds("limit", spec.limit)
-        )
+        limit = _process.milliseconds("limit", spec.limit)
+        request = structs.replace(_process.request_of(spec.process()), park_limit_ms=limit)
         supervisor = _supervisor.supervisor(self._lilux_proc)
         waiting = await supervisor.park(request)
         return Parked(supervisor, waiting, spec, _result)

@@ -7,6 +7,7 @@ runs is verified again here, by what you trust: accepting a server trusts no sig
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -149,23 +150,31 @@ def worker() -> None:
 async def _serve() -> None:
     import anyio
 
+    from rye_mcp.configuration import shared_directories
     from rye_mcp.executor.job.snapshot import private_directory
     from rye_mcp.mcp_server.stdio import claimed
     from rye_mcp.nodes.seal import Instance
     from rye_mcp.nodes.submitters import Submitters
     from rye_mcp.nodes.worker import Worker
+    from rye_mcp.nodes.workspaces import Workspaces
     from rye_mcp.receipts.runner import RunnerKeys
 
     app = App.open(Settings.find(working_directory=Path("/")))
     state, revoked = app.settings.state, app.trust.store.revocations
     submitters = Submitters(state, revoked)
     instance = Instance.begin(RunnerKeys(state).ready(revoked()), submitters.key, package=version("rye-mcp"))
-    with private_directory(app.settings.environment) as directory:
-        (directory / ".ai").mkdir()
-        executor = app.executor_in(directory, with_items=False)
+    with private_directory(app.settings.environment) as private:
+        empty = private / "empty"
+        (empty / ".ai").mkdir(parents=True)
+        there = app.in_directory(empty)
+        open_executor = partial(there.executor_in, with_items=True)
+        executor = open_executor(empty)
+        workspaces = Workspaces(private, open_executor, partial(shared_directories, app))
         try:
             with claimed() as (incoming, outgoing):
-                await Worker(instance, executor, submitters).serve(incoming.read, outgoing)
+                worker = Worker(instance, executor, submitters, workspaces)
+                await worker.serve(incoming.read, outgoing)
         finally:
             with anyio.CancelScope(shield=True):
+                await workspaces.close()
                 await executor.close()

@@ -147,6 +147,11 @@ class DecidedCall:
         """The same call, not confined: for learning what it needs, under a policy that only observes."""
         return self if is_runner(self.chain.root) else replace(self, permissions=UNCONFINED)
 
+    @property
+    def works_on_files(self) -> bool:
+        """Whether its tool has a workspace with files that nobody signed."""
+        return self.chain.root.metadata.workspace not in (None, "none")
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(

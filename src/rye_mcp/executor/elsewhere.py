@@ -21,6 +21,7 @@ from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.results import ExecutionResult, Node
+from rye_mcp.executor.workspace import NEVER_SEALED, ProjectTree
 from rye_mcp.notices import Notice
 
 __all__ = [
@@ -73,8 +74,10 @@ class Engine(Protocol):
     def node(self) -> Node:
         """Who it is."""
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Answer:
-        """Send a call, and wait; RyeError `lost`, with `sent` if it may have run.
+    async def run(
+        self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float, tree: ProjectTree | None
+    ) -> Answer:
+        """Send a call, with the files that it works on, and wait; RyeError `lost` if it may have run.
 
         `node_overdue` if it has not ended long after `limit_s`, the longest that its run may take.
         """
@@ -124,11 +127,18 @@ def retried(lost: ExecutionResult) -> Notice:
 
 
 async def run_elsewhere(
-    placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
+    placed: Placed,
+    logged: LoggedCall,
+    watch: Watch,
+    noticed: tuple[Notice, ...] = (),
+    tree: ProjectTree | None = None,
 ) -> ExecutionResult:
-    """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
+    """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses.
+
+    `tree` has the files of the project that travel with it.
+    """
     async with placed.place.reach(watch.on_placing or _silent) as engine:
-        return await _run(placed.decided, engine, logged, watch, noticed)
+        return await _run(placed.decided, engine, logged, watch, noticed, tree)
 
 
 async def _run(
@@ -137,6 +147,7 @@ async def _run(
     logged: LoggedCall,
     watch: Watch,
     noticed: tuple[Notice, ...],
+    tree: ProjectTree | None,
 ) -> ExecutionResult:
     def begin() -> tuple[bytes, float, tuple[Notice, ...]]:
         limit_s = longest_run(decided.chain, decided.timeout)
@@ -147,7 +158,7 @@ async def _run(
     if watch.on_begun is not None:
         watch.on_begun(logged.run_id)
     try:
-        answer = await engine.run(bundle, logged.run_id, watch, limit_s=limit_s)
+        answer = await engine.run(bundle, logged.run_id, watch, limit_s=limit_s, tree=tree)
     except RyeError as exc:
         if not exc.details.get("sent"):
             await off_loop(partial(logged.refused, exc), shielded=True)
@@ -164,6 +175,7 @@ async def _run(
     ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
     said = frozenset(outcome.notices)
     own = (each for each in decided.notices if on_node(each) not in said)
+    left_out = () if tree is None else tree.notices
     return ExecutionResult.of(
         outcome,
         item_id=decided.chain.root.item_id,
@@ -171,7 +183,8 @@ async def _run(
         receipt=logged.receipt,
         chain=decided.pinned.as_data(),
         sealed=sealed,
-        notices=(*own, *noticed, *began, *ended),
+        notices=(*own, *noticed, *left_out, *began, *ended),
+        metadata={"why_not_sealed": NEVER_SEALED} if decided.works_on_files else {},
         lock=decided.pinned.lock.as_dict(),
         node=node,
     )

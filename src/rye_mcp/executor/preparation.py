@@ -38,6 +38,7 @@ from rye_mcp.executor.job.snapshot import SCRATCH, Room, Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting
 from rye_mcp.executor.tree import CALL_COMMAND
 from rye_mcp.executor.warm.turns import Turn, Warmth
+from rye_mcp.executor.workspace import NEVER_SEALED
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import Host, Requirement, problem_of_host
 from rye_mcp.runs.results import KeptResults
@@ -235,6 +236,7 @@ class UnfinishedCall:
         notices = (*decision.notices, *environment.notices, *noticed)
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
+        unsealed = unsealed or (NEVER_SEALED if decision.works_on_files else None)
         unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
         enforceable = None
         if isinstance(job, ProcessJob) and (policy := job.process.call.policy) is not None:

@@ -38,6 +38,7 @@ from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.preparation import Preparation, PreparedCall
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.tree import Program
+from rye_mcp.executor.workspace import tree_of
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.own_directories import state_directory
@@ -265,6 +266,11 @@ class PrimitiveExecutor:
         decide = partial(self._decider.accept, bundle, granted)
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
+    async def require(self, bundle: Bundle, *, granted: Permissions | None = None) -> None:
+        """RyeError for a bundle that this machine would refuse before anything of it runs."""
+        async with admitted():
+            await self._decider.accept(bundle, granted)
+
     async def _done(
         self,
         decide: Decide,
@@ -307,14 +313,17 @@ class PrimitiveExecutor:
         self, placed: Placed, caller: Caller, watch: Watch, agreed: str | None
     ) -> ExecutionResult:
         """What comes of a call on another machine; one that may run twice is made again when it is lost."""
-        root = placed.decided.chain.root
+        root, hidden = placed.decided.chain.root, self._preparation.confinement.hidden
         noticed: tuple[Notice, ...] = ()
         while True:
             logged = LoggedCall(self._log, root.item_id, self._project, caller, agreed)
             live = self._live.begin(logged.run_id)
             try:
                 async with logged.refusals():
-                    result = await run_elsewhere(placed, logged, _seen_live(watch, live), noticed)
+                    tree = await off_loop(
+                        partial(tree_of, placed.decided, self._project, self._trust, hidden)
+                    )
+                    result = await run_elsewhere(placed, logged, _seen_live(watch, live), noticed, tree)
             finally:
                 self._live.end(live)
             if result.code != "lost" or not root.metadata.idempotent or noticed:

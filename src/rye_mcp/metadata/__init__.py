@@ -9,7 +9,7 @@ The rules are in `docs/architecture/items.md`.
 from rye_mcp.metadata._code import code_of
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
-from rye_mcp.metadata._placing import Cluster, Engine, Placement, Resources
+from rye_mcp.metadata._placing import SHARED, SHARED_NAME, Cluster, Engine, Placement, Resources
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._raw import without_values
 from rye_mcp.metadata._reading import (
@@ -37,6 +37,8 @@ __all__ = [
     "PYTHON_NAMES",
     "RUNTIMES",
     "SCHEMA_KINDS",
+    "SHARED",
+    "SHARED_NAME",
     "TOOL_TYPES",
     "Calling",
     "Cluster",

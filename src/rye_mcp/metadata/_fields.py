@@ -131,7 +131,7 @@ class ItemMetadata:
     """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
     workspace: str | None = None
-    """`none` for a tool that may run on another machine, since it needs nothing of the project."""
+    """What a tool gets of the project, or in its place, on another machine; None if it runs here alone."""
     resources: Resources | None = None
     placement: Placement | None = None
     idempotent: bool | None = None
@@ -447,7 +447,8 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         ),
         "workspace": Field(
             WORKSPACE_FORM,
-            "none: it needs nothing of the project, and may run on another machine.",
+            "With it, it may run on another machine, with nothing of the project (none), with the files "
+            "that git tracks (tree), or in a directory of that machine (shared:NAME).",
             tools_only=True,
         ),
         "resources": Field(

@@ -17,6 +17,8 @@ from rye_mcp.metadata._forms import Form, Problem, expected, flag, list_of, mapp
 __all__ = [
     "PLACEMENT_FORM",
     "RESOURCES_FORM",
+    "SHARED",
+    "SHARED_NAME",
     "VIAS",
     "WORKSPACE_FORM",
     "Cluster",
@@ -203,8 +205,14 @@ PLACEMENT_FORM: Final = mapping(
 )
 """The form of `placement`."""
 
-WORKSPACE_FORM: Final = one_of("none")
-"""The form of `workspace`: a node has no project, and no other workspace is carried yet."""
+SHARED: Final = "shared:"
+"""How the workspace of a tool begins that is a directory of the node; its name follows."""
+
+SHARED_NAME: Final = "[a-z0-9][a-z0-9_-]{0,62}"
+"""The names of such directories."""
+
+WORKSPACE_FORM: Final = text("none, tree or shared:NAME", rf"^(?:none|tree|{SHARED}{SHARED_NAME})$")
+"""The form of `workspace`."""
 
 _CLUSTER: Final = mapping(
     {

@@ -29,8 +29,9 @@ from rye_mcp.executor.elsewhere import Place
 from rye_mcp.executor.environment.variables import usable_variables
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import Node
+from rye_mcp.executor.workspace import ProjectTree
 from rye_mcp.items import ItemFile, SpaceName
-from rye_mcp.metadata import Engine, ItemMetadata, Placement, Resources, parse_metadata
+from rye_mcp.metadata import SHARED, Engine, ItemMetadata, Placement, Resources, parse_metadata
 from rye_mcp.nodes.cluster import RayCluster, Shape, sidecar_program
 from rye_mcp.nodes.lines import Program
 from rye_mcp.nodes.link import Link
@@ -142,9 +143,11 @@ class _Reached:
         self._link = link
         self.node = node
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Remote:
+    async def run(
+        self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float, tree: ProjectTree | None
+    ) -> Remote:
         """Send it."""
-        return await self._link.run(bundle, run_id, watch, limit_s=limit_s)
+        return await self._link.run(bundle, run_id, watch, limit_s=limit_s, tree=tree)
 
 
 class Site(Protocol):
@@ -246,8 +249,9 @@ class NodeEngines:
             if why_not is None:
                 return each
             reasons.append(why_not)
-        if root.metadata.placement is None or not root.metadata.placement.required:
-            return None
+        placement = root.metadata.placement or Placement()
+        if not placement.required and not str(root.metadata.workspace).startswith(SHARED):
+            return None  # a shared directory is one of a node; the files of the project are here, too
         found = "; ".join(reasons) or "no engine at all"
         what = f"expected an engine for {root.item_id}, which runs on one or not at all, found: {found}"
         raise RyeError("no_fitting_node", what, item_id=root.item_id)

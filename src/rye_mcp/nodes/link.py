@@ -16,17 +16,20 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 
 from lilux._dataclasses import dataclass
 from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
 from lilux.primitives.errors import SupervisorError
-from rye_mcp.apart import apart
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.executor.workspace import ProjectTree
 from rye_mcp.nodes.lines import Line, Sink
 from rye_mcp.nodes.messages import CREDIT_BYTES, HEADER_BYTES, Incoming, message
 from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
 from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
+from rye_mcp.nodes.trees import list_of, pieces_of
 from rye_mcp.nodes.worker import MAX_CALLS, SILENCE_S
 from rye_mcp.runs.ids import STREAMS
 
@@ -67,8 +70,12 @@ class _Sent:
     channel: Channel
     watch: Watch
     limit_s: float
+    tree: ProjectTree | None
     heard: float
     due: float
+    wanted: list[bytes] = field(default_factory=list)
+    """What of the tree the worker has asked for, until it is sent."""
+    asked: anyio.Event = field(default_factory=anyio.Event)
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: bytes | RyeError | None = None
@@ -208,7 +215,15 @@ class Link:
 
     # --- a call ---
 
-    async def run(self, bundle: bytes, run_id: str, watch: Watch, *, limit_s: float) -> Remote:
+    async def run(
+        self,
+        bundle: bytes,
+        run_id: str,
+        watch: Watch,
+        *,
+        limit_s: float,
+        tree: ProjectTree | None = None,
+    ) -> Remote:
         """What comes of a call whose run may take `limit_s`; RyeError for what is refused there.
 
         `engine_unreachable` says that it was not sent. `lost` and `node_overdue`, with `sent: true`, say that
@@ -216,18 +231,22 @@ class Link:
         turn here.
         """
         async with self._turns:
-            return await self._run(bundle, run_id, watch, limit_s)
+            return await self._run(bundle, run_id, watch, limit_s, tree)
 
-    async def _run(self, bundle: bytes, run_id: str, watch: Watch, limit_s: float) -> Remote:
+    async def _run(
+        self, bundle: bytes, run_id: str, watch: Watch, limit_s: float, tree: ProjectTree | None
+    ) -> Remote:
         hello = await self.ready()
         age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
         envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)
         now = time.monotonic()
-        call = self._calls[run_id] = _Sent(envelope, channel, watch, limit_s, now, now + self._to_begin_s)
+        call = self._calls[run_id] = _Sent(
+            envelope, channel, watch, limit_s, tree, now, now + self._to_begin_s
+        )
         try:
             self._send(envelope)
             self._tell(call, message({"op": "bundle"}, bundle))
-            await self._attend(call)
+            await (self._attend(call) if tree is None else self._accompany(call, tree))
         except anyio.get_cancelled_exc_class():
             await self._cancel(call)
             raise
@@ -239,6 +258,20 @@ class Link:
             return await apart(partial(decode_result, call.answer))
         except RyeError as exc:
             raise self._lost(call, exc.message) from exc
+
+    async def _accompany(self, call: _Sent, tree: ProjectTree) -> None:
+        """The same for a call with files: they are sent when the worker has asked for them."""
+        self._tell(call, message({"op": "tree"}, await off_loop(partial(list_of, tree))))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._give, call)
+            await self._attend(call)
+            group.cancel_scope.cancel()
+
+    async def _give(self, call: _Sent) -> None:
+        await call.asked.wait()
+        for piece in call.wanted:
+            self._tell(call, message({"op": "blobs"}, piece))
+            await anyio.lowlevel.checkpoint()  # others have their turn: it may be long
 
     async def _attend(self, call: _Sent) -> None:
         """Wait for the end of a call, and say so all the while."""
@@ -360,6 +393,9 @@ class Link:
                 self._answered(call, RyeError("cancelled", what, sent=sent, run_id=run_id))
             case "begun":
                 call.begin(self._overdue_s)
+            case "wants" if call.tree is not None and not call.asked.is_set():
+                call.wanted = list(pieces_of(call.tree.files, body))
+                call.asked.set()
             case "pong":
                 pass
             case other:

@@ -6,10 +6,13 @@ something of its channel is lost; all calls end when the stream does. Then nothi
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import field, replace
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
@@ -22,11 +25,14 @@ from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import MAX_BUNDLE_BYTES, Bundle
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
-from rye_mcp.items import SpaceName, parse_relative_path
+from rye_mcp.items import ItemFile, Space, SpaceName, parse_relative_path
+from rye_mcp.metadata import SHARED, parse_metadata
 from rye_mcp.nodes.messages import HEADER_BYTES, Incoming, Outgoing, Output, message
 from rye_mcp.nodes.outcomes import encode_refusal, encode_result
 from rye_mcp.nodes.seal import Channel, Instance, Refused
 from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.nodes.trees import Arriving
+from rye_mcp.nodes.workspaces import Workspaces
 from rye_mcp.permissions import Access, Permissions
 from rye_mcp.runs.ids import StreamName
 
@@ -69,6 +75,7 @@ class _Call:
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_BUNDLE_BYTES))
     outgoing: Outgoing = field(default_factory=Outgoing)
     bundle: bytes | None = None
+    files: Arriving = field(default_factory=Arriving)
     arrived: anyio.Event = field(default_factory=anyio.Event)
     problem: RyeError | None = None
 
@@ -79,19 +86,21 @@ class _Call:
 
 
 class Worker:
-    """A worker process. `executor` has no project but an empty directory."""
+    """A worker process. `executor` has no project but an empty directory, `workspaces` the other ones."""
 
     def __init__(
         self,
         instance: Instance,
         executor: PrimitiveExecutor,
         submitters: Submitters,
+        workspaces: Workspaces,
         *,
         silence_s: float = SILENCE_S,
     ) -> None:
         self._instance = instance
         self._executor = executor
         self._submitters = submitters
+        self._workspaces = workspaces
         self._silence_s = silence_s
         self._calls: dict[str, _Call] = {}
         self._pending = bytearray()
@@ -163,6 +172,10 @@ class Worker:
             case "bundle" if not call.arrived.is_set():
                 call.bundle = body
                 call.arrived.set()
+            case "tree":
+                call.files.hear_list(body)
+            case "blobs":
+                call.files.hear_blobs(body)
             case "credit":
                 self._show(call, call.outgoing.grant(header.get("bytes")))
             case "ping":
@@ -199,10 +212,29 @@ class Worker:
             on_output=partial(self._written, call),
             on_begun=lambda run_id: self._tell(call, message({"op": "begun", "run_id": run_id})),
         )
-        granted = _without_project(bundle.permissions)
-        result = await self._executor.run_bundle(bundle, granted=granted, watch=watch)
+        workspace = _workspace_of(bundle)
+        granted = _granted(bundle.permissions, workspace)
+        async with self._opened(call, bundle, workspace, granted) as executor:
+            result = await executor.run_bundle(bundle, granted=granted, watch=watch)
         body = await off_loop(partial(encode_result, result))
         return message({"op": "result"}, body)
+
+    @asynccontextmanager
+    async def _opened(
+        self, call: _Call, bundle: Bundle, workspace: str, granted: Permissions
+    ) -> AsyncIterator[PrimitiveExecutor]:
+        """The executor of the directory that a call works in; no file comes before the call has passed."""
+        if workspace != "tree":
+            shared = workspace.startswith(SHARED)
+            yield await self._workspaces.shared(workspace) if shared else self._executor
+            return
+        await self._executor.require(bundle, granted=granted)
+
+        def ask(numbers: Sequence[int]) -> None:
+            self._tell(call, message({"op": "wants"}, json.dumps(numbers).encode()))
+
+        async with self._workspaces.tree(call.files, ask) as executor:
+            yield executor
 
     def _admitted(self, call: _Call) -> Bundle:
         """The bundle of a call, as far as this machine takes it; RyeError for what it does not."""
@@ -252,8 +284,24 @@ def _able(bundle: Bundle) -> Bundle:
     return bundle
 
 
-def _without_project(granted: Permissions) -> Permissions:
-    """The same without what is granted of a project: there is none here, and calls share the directory."""
-    if granted.unconfined:
-        return granted
-    return replace(granted, project=Access.NONE, uses=granted.uses - _OF_A_PROJECT)
+def _workspace_of(bundle: Bundle) -> str:
+    """The workspace that the tool of a bundle names; whether somebody signed that, its executor says."""
+    space, relative = bundle.chain[0]
+    source = next(each for each in bundle.files if (each.space, each.relative) == (space, relative))
+    return _workspace_in(relative, source.content)
+
+
+@lru_cache(maxsize=256)
+def _workspace_in(relative: str, content: bytes) -> str:
+    item_type, item_id, extension = parse_relative_path(relative)
+    space = Space(SpaceName.PROJECT, Path("/"))
+    file = ItemFile(space, item_type, item_id, extension, Path("/", relative), content)
+    return parse_metadata(file).workspace or "none"
+
+
+def _granted(permissions: Permissions, workspace: str) -> Permissions:
+    """The same without what is granted of a project: what stands for it here is the workspace, if any."""
+    if permissions.unconfined:
+        return permissions
+    project = Access.NONE if workspace == "none" else permissions.project
+    return replace(permissions, project=project, uses=permissions.uses - _OF_A_PROJECT)

@@ -28,7 +28,7 @@ from rye_mcp.permissions._grants import (
 from rye_mcp.permissions._value import Access, Permissions
 from rye_mcp.permissions.planning import GUARDED, MASKED, OF_GIT, PACKAGED, Facts
 
-__all__ = ["SYSTEM", "TEMPORARY", "Proposal", "propose"]
+__all__ = ["RUN_LATER", "SYSTEM", "TEMPORARY", "Proposal", "propose"]
 
 SYSTEM: Final = (
     *("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin"),
@@ -37,6 +37,52 @@ SYSTEM: Final = (
 """Directories that every tool may read."""
 
 TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - each cell has its own
+RUN_LATER: Final = tuple(
+    f"~/{name}"
+    for name in (
+        # shells, and what begins a session
+        *(".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases"),
+        *(
+            ".bash_completion",
+            ".zshrc",
+            ".zshenv",
+            ".zprofile",
+            ".zlogin",
+            ".zlogout",
+            ".oh-my-zsh",
+            ".kshrc",
+        ),
+        *(".cshrc", ".tcshrc", ".login", ".logout", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc"),
+        *(
+            ".pam_environment",
+            ".config/autostart",
+            ".config/systemd",
+            ".config/environment.d",
+            ".config/fish",
+        ),
+        *(".config/zsh", ".config/plasma-workspace", ".config/hypr", ".config/i3", ".config/sway"),
+        *(".local/share/applications", ".local/share/dbus-1", ".local/share/systemd"),
+        # programs, and what is loaded into them
+        *("bin", "go/bin", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx", ".npm-global"),
+        *(".nvm", ".pyenv", ".rbenv", ".asdf", ".sdkman", ".rustup", ".deno", ".bun"),
+        *(".vim", ".vimrc", ".gvimrc", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".config/Code"),
+        *(".gitconfig", ".config/git", ".tmux.conf", ".config/tmux", ".screenrc", ".gdbinit", ".pdbrc"),
+        *(
+            ".Rprofile",
+            ".irbrc",
+            ".pryrc",
+            ".psqlrc",
+            ".sqliterc",
+            ".lldbinit",
+            ".config/mise",
+            ".config/direnv",
+        ),
+        *(".gradle", ".m2", ".config/pip", ".claude.json", ".config/Claude"),
+    )
+)
+"""Files and directories of a home in which other programs find what they run, now or at the next login."""
+
+_RUN_WHEREVER_IT_IS: Final = frozenset({*GUARDED, *PACKAGED})
 _COMMON_DEVICES: Final = frozenset(
     f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")
 )
@@ -185,7 +231,21 @@ class _Learner:
         elif where.trash is not None and is_below(path, where.trash):
             self.uses.add("trash")
         elif not self._is_private(path, did):
-            (self.read if did == "read" else self.write).add(path)
+            self._elsewhere(path, did)
+
+    def _elsewhere(self, path: str, did: str) -> None:
+        if did == "read":
+            self.read.add(path)
+        elif self._is_run_later(path):
+            self._note(
+                f"it {did} {self._shown(path)}: not proposed, because other programs run what is there"
+            )
+        else:
+            self.write.add(path)
+
+    def _is_run_later(self, path: str) -> bool:
+        in_home = any(is_below(path, self._expanded(each)) for each in RUN_LATER)
+        return in_home or not _RUN_WHEREVER_IT_IS.isdisjoint(path.split("/"))
 
     def _is_hidden(self, path: str) -> bool:
         closed = (self._expanded(each) for each in (*CLOSED, *CREDENTIALS))
@@ -239,20 +299,22 @@ class _Learner:
 
     def _extra(self, paths: set[str], did: str) -> Iterator[str]:
         """Yield the paths that can be granted, in their written form; a note names each of the others."""
-        granted = {path for path in paths if self._can_be_granted(path)}
+        granted = {path for path in paths if self._can_be_granted(path, did)}
         for path in sorted(paths - granted):
             self._note(f"it {did} {self._shown(path)}: not proposed, name what it needs in there")
-        yield from map(self._shown, self._folded(granted))
+        yield from map(self._shown, self._folded(granted, did))
 
-    def _can_be_granted(self, path: str) -> bool:
-        return problem_of_path(self._shown(path)) is None and not self._holds_hidden(path)
+    def _can_be_granted(self, path: str, did: str) -> bool:
+        apart = RUN_LATER if did == "wrote" else ()
+        holds_those = any(is_below(self._expanded(each), path) for each in apart)
+        return problem_of_path(self._shown(path)) is None and not holds_those and not self._holds_hidden(path)
 
-    def _folded(self, paths: set[str]) -> set[str]:
+    def _folded(self, paths: set[str], did: str) -> set[str]:
         """Directories instead of many files in them, and nothing that is below something else."""
         found = set(paths)
         for parent in sorted({str(PurePosixPath(path).parent) for path in paths}):
             inside = [path for path in paths if str(PurePosixPath(path).parent) == parent]
-            is_narrow = parent.count("/") > 1 and self._can_be_granted(parent)
+            is_narrow = parent.count("/") > 1 and self._can_be_granted(parent, did)
             if len(inside) >= _ENOUGH_FOR_A_DIRECTORY and is_narrow:
                 found.add(parent)
         return {each for each in found if not any(is_below(each, o) for o in found if o != each)}

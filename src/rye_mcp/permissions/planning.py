@@ -7,7 +7,7 @@ where it is opened, after which nobody can exchange it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, Literal
@@ -18,7 +18,17 @@ from rye_mcp.errors import RyeError
 from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, below_any, is_below
 from rye_mcp.permissions._value import Access, Permissions, Requirement
 
-__all__ = ["DOTENV", "GUARDED", "MASKED", "OF_GIT", "PACKAGED", "Facts", "Plan", "plan"]
+__all__ = [
+    "DOTENV",
+    "GUARDED",
+    "MASKED",
+    "OF_GIT",
+    "PACKAGED",
+    "Facts",
+    "Plan",
+    "plan",
+    "with_private_copy",
+]
 
 GUARDED: Final = (
     ".git",
@@ -145,13 +155,13 @@ class Plan:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan(permissions: Permissions, facts: Facts, *, item_id: str) -> Plan | None:
-    """The policy for these permissions; None for a tool that is not confined.
+def plan(permissions: Permissions, facts: Facts, *, item_id: str) -> Plan:
+    """The policy for permissions that confine; ValueError for others.
 
     RyeError `denied_by_policy` for a path that is, or holds, what no tool may see on this machine.
     """
     if permissions.unconfined:
-        return None
+        raise ValueError("expected permissions that confine, found none")
     extra_read = _extra(permissions.read, facts, item_id)
     extra_write = _extra(permissions.write, facts, item_id)
     write = _outermost([*_written(permissions, facts), *extra_write])
@@ -170,7 +180,16 @@ def plan(permissions: Permissions, facts: Facts, *, item_id: str) -> Plan | None
         net=_net(permissions, item_id),
         limits=facts.limits,
     )
+    if facts.scratch is not None:
+        policy = with_private_copy(policy, facts.scratch)
     return Plan(policy, dict(_variables(permissions, facts)))
+
+
+def with_private_copy(policy: Policy, private_copy: str) -> Policy:
+    """The same policy for a run that may also write its private copy, where nothing is that it names."""
+    if any(is_below(private_copy, each) for each in policy.write):
+        return policy
+    return replace(policy, write=sorted((*policy.write, private_copy)))
 
 
 def _net(permissions: Permissions, item_id: str) -> Literal["none", "any"] | Hosts:
@@ -198,8 +217,6 @@ def _read(permissions: Permissions, facts: Facts) -> Iterator[str]:
 
 
 def _written(permissions: Permissions, facts: Facts) -> Iterator[str]:
-    if facts.scratch is not None:
-        yield facts.scratch
     if facts.kept is not None and not facts.has_cells:
         yield from (f"{facts.kept}/{use}" for use in ("cache", "temp") if use in permissions.uses)
     if facts.project is not None and permissions.project is Access.WRITE:

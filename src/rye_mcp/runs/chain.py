@@ -102,10 +102,11 @@ class Notary(Protocol):
         ...
 
 
-def next_link(connection: sqlite3.Connection, mark: Mark | None) -> Link:
+def next_link(connection: sqlite3.Connection, file: MarkFile) -> Link:
     """Where the next receipt stands; the transaction keeps other writers out."""
     last = connection.execute(_LAST).fetchone()
     number, digest = last or (0, None)
+    mark = file.read() if last is None else file.awaited()
     if mark is None:
         return Link(number + 1, digest, unmarked=last is not None)
     if mark.number > number:
@@ -134,6 +135,13 @@ class MarkFile:
                 return _read(descriptor)
         except (OSError, _trees.UnsafeError):
             return None
+
+    def awaited(self) -> Mark | None:
+        """The mark, which another process may be about to make: it has just written the first receipt."""
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while (mark := self.read()) is None and time.monotonic() < deadline:
+            time.sleep(_LOCK_POLL_S)
+        return mark
 
     def raise_to(self, new: Mark) -> None:
         """Let the mark stand for this receipt, unless it stands for a later one."""

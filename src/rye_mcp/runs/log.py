@@ -199,7 +199,7 @@ class RunLog:
         def work(connection: sqlite3.Connection) -> None:
             made.clear()
             with _transaction(connection):
-                link = chain.next_link(connection, self._mark.read())
+                link = chain.next_link(connection, self._mark)
                 made.append(_write_with_receipt(connection, notary, record, link, facts))
                 for lost in self._lost(connection):
                     link = chain.Link(made[-1].number + 1, made[-1].digest)

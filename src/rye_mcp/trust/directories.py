@@ -22,7 +22,15 @@ from lilux._dataclasses import dataclass
 from lilux._stamps import SETTLED_NS
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.other_users import MAX_LINKS, TooManyLinks, followed, upwards, why_others_turn, why_others_write
+from rye_mcp.other_users import (
+    MAX_LINKS,
+    TooManyLinks,
+    followed,
+    on_the_way,
+    upwards,
+    why_others_turn,
+    why_others_write,
+)
 from rye_mcp.trust.approvals import Approvals
 
 __all__ = ["KEPT_BY_TOOLS", "Directories", "Look", "cache_of", "home_of"]
@@ -134,7 +142,7 @@ class Directories:
         except TooManyLinks:
             projects = self._projects_of(os.path.normpath(path), path, ())
             return _Facts({}, projects, f"more than {MAX_LINKS} links on the way"), False
-        stamps = {each: look[each] for each in _on_the_way(real, links)}
+        stamps = {each: look[each] for each in on_the_way(real, links)}
         problems = (*map(why_others_turn, links), why_others_write(real))
         others = next((problem for problem in problems if problem), None)
         facts = _Facts(stamps, self._projects_of(real, path, links), others)
@@ -190,11 +198,6 @@ def home_of(environment: Mapping[str, str]) -> str:
     named = environment.get("HOME", "")
     usable = named.startswith("/") and os.path.realpath(named) != os.sep
     return os.path.realpath(named if usable else _home_of_account())
-
-
-def _on_the_way(real: str, links: tuple[str, ...]) -> dict[str, None]:
-    """A real path, the links that led to it, and every directory above one of them."""
-    return dict.fromkeys(each for end in (real, *links) for each in upwards(end))
 
 
 def _key_of(path: str) -> _Key:

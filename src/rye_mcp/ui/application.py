@@ -19,12 +19,12 @@ from rye_mcp.items import ItemType, check_item_id
 from rye_mcp.runs.ids import check_run_id, check_stream
 from rye_mcp.runs.outputs import RunOutputs, not_kept
 from rye_mcp.runs.records import RUNNING
+from rye_mcp.ui.documents import ICON
 from rye_mcp.ui.events import change_events, log_state, questions_state, run_events
 from rye_mcp.ui.guard import Application, form_of
 from rye_mcp.ui.layout import path
 from rye_mcp.ui.markup import Content, tag
 from rye_mcp.ui.parts import Parts
-from rye_mcp.ui.static_files import ICON
 from rye_mcp.ui.views.runs import RunsQuery, runs_view
 
 __all__ = ["ui_application"]

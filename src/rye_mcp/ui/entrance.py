@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import anyio
 from anyio import to_thread
-from starlette.responses import HTMLResponse
 
+from rye_mcp.ui.early import entrance
 from rye_mcp.ui.guard import Application, Receive, Scope, Send
-from rye_mcp.ui.layout import document_of
-from rye_mcp.ui.markup import tag
 
 __all__ = ["Entrance"]
 
@@ -31,21 +29,15 @@ class Entrance:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that the guard has let in."""
         if scope["path"] == "/" and not scope["state"]["has_session"]:
-            await _entrance()(scope, receive, send)
+            await _answer(send)
             return
         await self._is_built.wait()
         if self._views is not None:
             await self._views(scope, receive, send)
 
 
-def _entrance() -> HTMLResponse:
-    used = "This page was opened in another browser already. For this one: rye ui"
-    failed = "Open the address again that rye ui has printed, or start it again: rye ui"
-    main = tag(
-        "main",
-        tag("h1", "rye"),
-        tag("p", "Opening …", id="opening", role="status", data_used=used, data_failed=failed),
-        tag("noscript", tag("p", "This page needs its own small script to open.")),
-        class_="entrance",
-    )
-    return HTMLResponse(document_of("rye", main))
+async def _answer(send: Send) -> None:
+    headers, body = entrance()
+    lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": lines})
+    await send({"type": "http.response.body", "body": body})

@@ -18,27 +18,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rye_mcp.known_names import STATUS_OF_UNKNOWN, KnownNames
+from rye_mcp.ui.documents import HEADERS
 from rye_mcp.ui.session import Session
-from rye_mcp.ui.static_files import POLICY
 
-__all__ = ["HEADERS", "MAX_FORM_BYTES", "OPEN_PATHS", "Guard", "form_of", "names_of"]
+__all__ = ["MAX_FORM_BYTES", "OPEN_PATHS", "Guard", "form_of"]
 
 OPEN_PATHS: Final = frozenset({"/", "/session", "/icon.svg"})
 """What a browser gets before it has a session; nothing of this user is in it."""
 
 MAX_FORM_BYTES: Final = 64 << 10
 """How long the form of a POST may be."""
-
-HEADERS: Final = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # without one, browsers send forms with the origin "null"
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
-"""The headers of every answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,12 +36,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-def names_of(host: str, port: int) -> KnownNames:
-    """The hosts and origins of the page, here and at the other end of a tunnel; the port is part of each."""
-    hosts = (f"{host}:{port}", f"127.0.0.1:{port}", f"localhost:{port}")
-    return KnownNames.of(hosts, (), (f"http://{name}" for name in hosts))
 
 
 class Guard:

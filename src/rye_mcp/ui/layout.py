@@ -11,14 +11,13 @@ from starlette.responses import HTMLResponse
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.ui.markup import Content, Markup, page_of, tag
-from rye_mcp.ui.static_files import SCRIPT, STYLE
+from rye_mcp.ui.documents import document_of
+from rye_mcp.ui.markup import Content, Markup, tag
 
 __all__ = [
     "Frame",
     "button",
     "code_form",
-    "document_of",
     "facts",
     "field",
     "moment",
@@ -114,20 +113,6 @@ class Frame:
             tag("span", self.waiting, class_="count") if address == "/questions" and self.waiting else None
         )
         return tag("a", name, count, href=address, aria_current=current)
-
-
-def document_of(title: str, *body: Content) -> str:
-    """A document with the style sheet and the script of the page."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("link", rel="icon", href="/icon.svg"),
-        STYLE,
-    )
-    return page_of(tag("html", head, tag("body", *body, SCRIPT), lang="en"))
 
 
 def path(*parts: str, **query: str | int | None) -> str:

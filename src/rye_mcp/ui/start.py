@@ -1,7 +1,7 @@
 """Starts the page: its socket on loopback, its address with the secret, its parts, and its end.
 
-The address is printed as soon as the socket listens. The entrance answers before the parts of the product
-are opened and the views imported; what comes earlier waits.
+The address is printed as soon as the socket listens. From then on, the entrance is answered: while the server
+is imported (`early`), and while the parts of the product are opened and the views imported (`entrance`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.ui.early import EarlyEntrance, names_of
 from rye_mcp.ui.session import Codes, Session, terminal
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ __all__ = ["serve_ui"]
 _PART: Final = 254
 """How many values a part of an address has that is neither 0 nor 255."""
 
+_SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread that imports keeps the interpreter while a browser waits; 5 ms by default."""
+
 
 def serve_ui(
     settings: Settings, *, port: int, check_up: CheckUp, open_page: Callable[[str], None] | None
@@ -37,11 +41,13 @@ def serve_ui(
     session = Session()
     host, port = listening.getsockname()
     address = f"http://{host}:{port}/#{session.secret}"
-    print(address, flush=True)  # noqa: T201 - programs read it
-    print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
-    if open_page is not None:
-        open_page(address)
-    _serve(settings, listening, session, check_up)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    with EarlyEntrance(listening, names_of(host, port)) as early:
+        print(address, flush=True)  # noqa: T201 - programs read it
+        print("opens once, in one browser; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201
+        if open_page is not None:
+            open_page(address)
+        _serve(settings, early, session, check_up)
 
 
 def _own_host() -> str:
@@ -67,24 +73,23 @@ def _listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def _serve(settings: Settings, listening: socket.socket, session: Session, check_up: CheckUp) -> None:
+def _serve(settings: Settings, early: EarlyEntrance, session: Session, check_up: CheckUp) -> None:
     import anyio
 
     from rye_mcp.ui.entrance import Entrance
-    from rye_mcp.ui.guard import Guard, names_of
+    from rye_mcp.ui.guard import Guard
     from rye_mcp.ui.serving import serve
 
-    host, port = listening.getsockname()
-    cookie = f"rye_{port}"
+    cookie = f"rye_{early.listening.getsockname()[1]}"
 
     async def run() -> None:
         async with AsyncExitStack() as closing:
             opening = _Opening(settings, session, check_up, closing)
             entrance = Entrance(partial(opening.views, cookie))
-            guard = Guard(entrance, session=session, names=names_of(host, port), cookie=cookie)
+            guard = Guard(entrance, session=session, names=early.names, cookie=cookie)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(entrance.build)
-                await serve(guard, listening)
+                await serve(guard, early.listening, early.leave())
 
     anyio.run(run)
 

@@ -62,6 +62,7 @@ OLDER = [
 """Versions of Landlock, and what they leave open in walls and in a cell that shares the network."""
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("version", "in_walls", "in_cell"), OLDER)
 def test_an_older_landlock_leaves_open_what_it_says(
     world: World, version: int, in_walls: list[str], in_cell: list[str]

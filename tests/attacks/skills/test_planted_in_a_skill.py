@@ -120,6 +120,7 @@ def test_what_is_planted_is_shown_so_that_nothing_of_it_hides(world: World) -> N
     assert comment.text == "\\x1b[2Jgone\\u202e"
 
 
+@pytest.mark.thorough
 @pytest.mark.first_case
 @pytest.mark.parametrize(
     "content",

@@ -197,6 +197,7 @@ def test_a_cancelled_task_of_asyncio_ends_cancelled() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 async def test_cancelled_requests_leave_no_connection_behind_and_take_no_place(rounds: int) -> None:
     """However many are cancelled, at whatever moment: 20 more find room at once."""
 

@@ -126,6 +126,7 @@ async def _end_input_after(ended: anyio.Event, dialogue: Any) -> None:
     dialogue.end_input()
 
 
+@pytest.mark.thorough
 async def test_a_thousand_runs_leave_no_descriptor_open(primitive: SubprocessPrimitive) -> None:
     passed = os.memfd_create("passed")
     spec = ProcessSpec(command="/bin/true", env={}, timeout=60, descriptors={5: passed, 6: passed})

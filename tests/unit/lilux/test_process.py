@@ -87,6 +87,7 @@ def test_the_inherited_environment_is_that_of_the_moment(monkeypatch: pytest.Mon
     monkeypatch.setenv("CHANGING_HERE", "1")
     first = inherited_environment()
     first["ADDED_BY_THE_CALLER"] = "x"
+    assert "ADDED_BY_THE_CALLER" not in inherited_environment()
     monkeypatch.setenv("CHANGING_HERE", "2")
     assert (first["CHANGING_HERE"], inherited_environment()["CHANGING_HERE"]) == ("1", "2")
     monkeypatch.delenv("CHANGING_HERE")

@@ -210,6 +210,10 @@ def os_bytes(text: Any) -> bytes:
     return base64.b64decode(text["b64"]) if isinstance(text, dict) else text.encode()
 
 
+def test_no_repr_of_a_request_shows_a_variable() -> None:
+    assert repr(protocol.RunRequest(command="x", env={"TOKEN": "s3cr3t"})) == "RunRequest(command='x')"
+
+
 @given(args=st.lists(TEXTS))
 def test_any_argument_keeps_its_bytes_on_the_wire(args: list[str]) -> None:
     ((header, _),) = decode(protocol.encode(protocol.RunRequest(command="x", args=args), 1))

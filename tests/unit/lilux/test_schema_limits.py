@@ -157,6 +157,7 @@ def test_nothing_is_left_of_a_validation() -> None:
         current()
 
 
+@pytest.mark.thorough
 def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lilux.schemas._keywords.TIME_LIMIT_S", 0.3)
     steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}

@@ -99,6 +99,7 @@ def _objects(properties: dict[str, Any]) -> st.SearchStrategy[Any]:
     return st.builds(with_defaults, defaults, spoilt)
 
 
+@pytest.mark.thorough
 @settings(max_examples=10 * settings().max_examples, deadline=None)
 @given(
     st.dictionaries(NAMES, SCHEMAS, max_size=3).flatmap(_objects), st.dictionaries(NAMES, VALUES, max_size=3)

@@ -793,6 +793,7 @@ def test_processes_that_ensure_at_once_all_get_the_same_pair(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.thorough
 def test_processes_that_save_load_and_ensure_at_once_never_meet_half_a_pair(saved: Path) -> None:
     script = """
         from lilux.primitives.signing import ensure_keypair, load_keypair, save_keypair

@@ -246,3 +246,20 @@ def test_what_only_reads_declares_no_more(name: str) -> None:
     ]
     assert permissions is not None
     assert permissions.is_within(Permissions(Access.READ, uses=frozenset({"git"})))
+
+
+def test_a_default_of_a_primitive_is_not_repeated_where_it_would_have_to_be_changed_too() -> None:
+    items = {path.relative_to(SYSTEM_SPACE / "tools").with_suffix("").as_posix(): path for path in TOOLS}
+    said = {item_id: declared(path) for item_id, path in items.items()}
+    repeated, looked_at = [], 0
+    for item_id, metadata in said.items():
+        config, executor = metadata.config or {}, metadata.executor_id
+        while executor is not None and not (below := said[executor]).is_primitive:
+            executor = below.executor_id
+        if executor is None or "timeout" not in config:
+            continue
+        looked_at += 1
+        schema = said[executor].config_schema or {}
+        repeated += [item_id] * (config["timeout"] == schema["properties"]["timeout"]["default"])
+    assert looked_at > 5
+    assert repeated == []

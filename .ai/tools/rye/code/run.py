@@ -56,7 +56,7 @@ CONFIG_SCHEMA = {
     "additionalProperties": False,
 }
 
-CONFIG = {"timeout": 300, "max_output": 4194304}
+CONFIG = {"max_output": 4194304}
 
 EXAMPLES = [
     {

@@ -31,7 +31,7 @@
 //     stubs: {type: boolean, default: false, description: "Return typed stubs of what it may call, and run nothing."}
 //   required: [source]
 //   additionalProperties: false
-// config: {timeout: 300, max_output: 4194304}
+// config: {max_output: 4194304}
 // examples:
 //   - description: >-
 //       Compute something in JavaScript; the last expression is the result. Call several tools from one

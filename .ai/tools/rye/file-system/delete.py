@@ -53,8 +53,6 @@ OUTPUT_SCHEMA = {
     "required": ["path", "type", "trash", "restore"],
 }
 
-CONFIG = {"timeout": 300}
-
 ANNOTATIONS = {
     "title": "Delete a file",
     "readOnlyHint": False,

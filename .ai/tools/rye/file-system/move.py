@@ -54,8 +54,6 @@ OUTPUT_SCHEMA = {
     "required": ["source", "target", "type", "replaced"],
 }
 
-CONFIG = {"timeout": 300}
-
 ANNOTATIONS = {
     "title": "Move a file",
     "readOnlyHint": False,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from lilux import _templates
 from lilux._dataclasses import dataclass
+from lilux._process import DEFAULT_TIMEOUT_S as PROCESS_TIMEOUT_S
 from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec
 from lilux.primitives.subprocess import render as render_process
@@ -65,8 +66,6 @@ MAX_VARIABLES_BYTES: Final = 512 << 10
 MAX_ENV_CHARACTERS: Final = 2 << 20
 """How long all variables of `env` may be together. The system takes no more."""
 
-_PROCESS_TIMEOUT_S: Final = 300
-_REQUEST_TIMEOUT_S: Final = 30
 _MANY_ATTEMPTS: Final = 100
 _PASSED: Final = ("command", "args", "input_data", "shell", "max_output")
 _TOLD: Final = frozenset(
@@ -114,7 +113,7 @@ def build_process(
     variables, notices = _variables(filling)
     given = {name: config[name] for name in _PASSED if name in config}
     given["cwd"] = None
-    given["timeout"] = time_limit(filling.config, _PROCESS_TIMEOUT_S, timeout)
+    given["timeout"] = time_limit(filling.config, PROCESS_TIMEOUT_S, timeout)
     with filling.blaming():
         spec = render_process(given, filling.data, env=environment.variables)
     _check_arguments(filling, spec)
@@ -135,6 +134,7 @@ def build_request(
     timeout: float | None = None,
 ) -> Built[HttpSpec]:
     """The request that a chain makes; `timeout` is the caller's, in seconds, for each attempt."""
+    from lilux._http.spec import DEFAULT_TIMEOUT_S as REQUEST_TIMEOUT_S
     from lilux.primitives.http_client import render
 
     root = valid.verified.chain.root
@@ -148,7 +148,7 @@ def build_request(
         )
     check_secrets(filling)
     config.pop(PARAMS_ENV, None)
-    config["timeout"] = time_limit(filling.config, _REQUEST_TIMEOUT_S, timeout)
+    config["timeout"] = time_limit(filling.config, REQUEST_TIMEOUT_S, timeout)
     data = {name: value for name, value in filling.data.items() if name != _SINKS}
     with filling.blaming():
         spec = render(config, data, env=environment.variables)
@@ -294,13 +294,14 @@ def longest_run(chain: Chain, asked: float | None) -> float:
     """How many seconds a run of a program or a request can take, by its configuration and its caller."""
     config = merged(chain)
     if not chain.primitive.item_id.endswith("/http_client"):
-        return time_limit(config, _PROCESS_TIMEOUT_S, asked)
+        return time_limit(config, PROCESS_TIMEOUT_S, asked)
     from lilux._http.retry import MAX_WAIT_S
+    from lilux._http.spec import DEFAULT_TIMEOUT_S as REQUEST_TIMEOUT_S
 
     said = config.values.get("retry")
     attempts = said.get("max_attempts", 1) if isinstance(said, Mapping) else 1
     attempts = attempts if isinstance(attempts, int) else _MANY_ATTEMPTS  # a parameter says how many
-    return attempts * (time_limit(config, _REQUEST_TIMEOUT_S, asked) + MAX_WAIT_S) - MAX_WAIT_S
+    return attempts * (time_limit(config, REQUEST_TIMEOUT_S, asked) + MAX_WAIT_S) - MAX_WAIT_S
 
 
 def _shorter(own: float, asked: float | None) -> float:
@@ -410,7 +411,7 @@ def _direct_process(
 ) -> ProcessSpec:
     config, params = _direct(parameters)
     here = str(paths.project or environment.variables.get("HOME") or paths.user_space.parent)
-    given = {**config, "timeout": _shorter(config.get("timeout", _PROCESS_TIMEOUT_S), timeout)}
+    given = {**config, "timeout": _shorter(config.get("timeout", PROCESS_TIMEOUT_S), timeout)}
     own = {name: text for name, text in (given.get("env") or {}).items() if name not in _TOLD}
     try:
         spec = render_process({**given, "env": own}, params, env=environment.variables)
@@ -423,6 +424,7 @@ def _direct_process(
 def _direct_request(
     root: ChainElement, parameters: Parameters, environment: Environment, timeout: float | None
 ) -> HttpSpec:
+    from lilux._http.spec import DEFAULT_TIMEOUT_S as REQUEST_TIMEOUT_S
     from lilux.primitives.http_client import render
 
     config, params = _direct(parameters)
@@ -432,7 +434,7 @@ def _direct_request(
     given = {
         "mode": "sync",
         **config,
-        "timeout": _shorter(config.get("timeout", _REQUEST_TIMEOUT_S), timeout),
+        "timeout": _shorter(config.get("timeout", REQUEST_TIMEOUT_S), timeout),
     }
     given.pop("sinks", None)
     data = {name: value for name, value in params.items() if name != _SINKS}

@@ -15,7 +15,14 @@ from lilux import _files
 from lilux._dataclasses import dataclass
 from lilux._stamps import Stamp, settled, stamp_of
 
-__all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks", "submodules_of"]
+__all__ = [
+    "MAX_INDEX_BYTES",
+    "GitIndexes",
+    "UnreadableIndexError",
+    "index_tracks",
+    "names_in",
+    "submodules_of",
+]
 
 MAX_INDEX_BYTES: Final = 128 << 20
 """How large an index may be: 128 MiB."""
@@ -41,7 +48,7 @@ _EXTENSION: Final = struct.Struct(">4sL")
 _VERSIONS: Final = (2, 3, 4)
 _COMPRESSED: Final = 4
 _EXTENDED: Final = 0x4000
-_KINDS, _LINK, _SPARSE = 0o170000, 0o120000, 0o040000
+_KINDS, _FILE, _LINK, _SPARSE = 0o170000, 0o100000, 0o120000, 0o040000
 _SUBMODULE: Final = 0o160000
 _WHOLE_SUBMODULE: Final = _SUBMODULE.to_bytes(4, "big")
 _SPLIT: Final = b"link"
@@ -126,6 +133,20 @@ def submodules_of(data: bytes) -> list[bytes]:
     if _WHOLE_SUBMODULE not in data and _SPLIT not in data:
         return []
     return [name for kind, name in _entries(data) if kind == _SUBMODULE]
+
+
+def names_in(data: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The paths of the files in the bytes of an index, and those of links and submodules.
+
+    UnreadableIndexError when they do not say.
+    """
+    files: list[bytes] = []
+    others: list[bytes] = []
+    for kind, name in _entries(data):
+        if kind == _SPARSE:
+            raise UnreadableIndexError("expected every file in the index, found a sparse directory")
+        (files if kind == _FILE else others).append(name)
+    return files, others
 
 
 # --- directories ---

@@ -42,13 +42,13 @@ __all__ = [
     "usable_variables",
 ]
 
-_ENDINGS: Final = (
+_SECRET_ENDINGS: Final = (
     *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE"),
     *("CREDENTIAL", "COOKIE"),
 )
 """The last words of a secret's name; each of them in the plural too."""
 
-_WORDS: Final = (
+_SECRET_WORDS: Final = (
     *("AUTH", "AUTHORIZATION", "AUTHENTICATION", "OAUTH", "OAUTH2", "BEARER", "JWT", "OTP", "TOTP"),
     *("PASS", "PW", "PSK", "PAT", "CRED", "CREDS", "DSN", "SALT", "PEM", "PFX", "P12"),
     *("KEYSTORE", "WEBHOOK", "SAS", "CONNECTIONSTRING", "CONNSTR"),
@@ -59,12 +59,12 @@ _OTHER_THAN_PASSWORDS: Final = ("COMPASS", "BYPASS", "SURPASS", "TRESPASS")
 """Names that end with PASS without naming a password."""
 
 _WORD: Final = re.compile(r"[A-Z0-9]+")
-_PHRASE: Final = re.compile(
+_SECRET_PHRASE: Final = re.compile(
     r".[^A-Z0-9]PWD(?![A-Z0-9])|(?<![A-Z0-9])CONNECTION_STRING(?![A-Z0-9])|^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$"
 )
 _DIGITS: Final = "0123456789"
 
-_OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
+_NEVER_PASSED_ON: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
 """Variables for rye-mcp alone, and those that say where the server was started."""
 
 MAX_NAME: Final = 256
@@ -102,16 +102,16 @@ def looks_secret(name: str) -> bool:
     if len(name) > MAX_NAME:
         return True
     name = name.upper()
-    return any(map(_is_secret, _WORD.findall(name))) or _PHRASE.search(name) is not None
+    return any(map(_is_secret, _WORD.findall(name))) or _SECRET_PHRASE.search(name) is not None
 
 
 def _is_secret(word: str) -> bool:
     """Whether one word of a variable's name says that the value is a secret."""
     stem = word.rstrip(_DIGITS)
     return (
-        word in _WORDS
-        or stem.endswith(_ENDINGS)
-        or stem.removesuffix("S").endswith(_ENDINGS)
+        word in _SECRET_WORDS
+        or stem.endswith(_SECRET_ENDINGS)
+        or stem.removesuffix("S").endswith(_SECRET_ENDINGS)
         or (stem.endswith("PASS") and stem != "PASS" and not stem.endswith(_OTHER_THAN_PASSWORDS))
     )
 
@@ -158,7 +158,7 @@ def is_withheld(name: str) -> bool:
 
 def is_private(name: str) -> bool:
     """Whether a variable is never passed on."""
-    return _OWN.fullmatch(name) is not None
+    return _NEVER_PASSED_ON.fullmatch(name) is not None
 
 
 _MAX_PATH_CHARACTERS: Final = 4096

@@ -1,7 +1,7 @@
 """The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
-It looks up where things are on this machine, again for each run where that may change. The supervisor checks
-once more that a path is the same when it opens it.
+It looks up where things are on this machine, and remembers it for as long as nothing there has changed. The
+supervisor checks once more that a path is the same when it opens it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import glob
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
+from lilux._footprints import Remembered, note_links, note_names, note_way
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop, on_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
+from rye_mcp.executor.job.parts import SYSTEM, Needs, expanded, holds_any, parts_of
 from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
 from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions, below_any
-from rye_mcp.permissions.planning import DOTENV, Facts, plan
+from rye_mcp.permissions.planning import DOTENV, Facts, plan, with_private_copy
 from rye_mcp.trust.approvals import git_directories
 from rye_mcp.trust.directories import KEPT_BY_TOOLS, cache_of, home_of
 from rye_mcp.trust.scope import SignerKind
@@ -43,14 +45,13 @@ __all__ = [
     "Rights",
 ]
 
-_SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-"""Directories that every policy shows anyway."""
-
-_is_of_system: Final = below_any(_SYSTEM)
-
 _TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _GRAPHICS: Final = ("/dev/dri/renderD*", "/dev/nvidia*", "/dev/kfd")
 _PRIVATE: Final = 0o700
+_MADE: Final = frozenset({"cache", "temp", "trash", "ssh-agent", "gpu"})
+"""Uses whose places are made, or may be devices: they are looked up for each call."""
+
+_MOST_LAYOUTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,19 @@ class Rights:
         return cls(decision.permissions, decision.chain.root.item_id, owner, hide, limits, by_agent)
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What calls with the same rights and needs have in common: all but the private copy."""
+
+    facts: Facts
+    policy: Policy
+    variables: Mapping[str, str]
+    is_shown: Callable[[str], bool]
+    missing: Missing | None
+    is_worktree: bool
+    """Whether other files than those that are noted say where git's directories are."""
+
+
 class Confinement:
     """Confines the programs of one project, or of none, for one user."""
 
@@ -103,10 +117,17 @@ class Confinement:
         self._cache = os.path.realpath(cache_of(environment))
         self._facts: MachineFacts | None = None
         self._surroundings = Surroundings()
+        self._layouts: Remembered[_Layout] = Remembered(
+            most=_MOST_LAYOUTS, worth=lambda layout: not layout.is_worktree
+        )
         own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
         # A link to such a place may lead into what a tool sees: a project with all settings of a person.
-        theirs = (_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
+        theirs = (expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
         self._hidden = tuple(dict.fromkeys((*own, *theirs)))
+
+    def hidden(self, hide: Iterable[str]) -> tuple[str, ...]:
+        """The paths that no tool sees, with those that the user's policy hides."""
+        return (*self._hidden, *(expanded(each, self._home) for each in hide))
 
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""
@@ -143,49 +164,54 @@ class Confinement:
         permissions = rights.permissions
         if permissions.unconfined:
             return Confined(process)
-        hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
+        parts = (os.fspath(each) for each in also if each is not None)
+        own = () if private_copy is None else (f"{private_copy}/",)
+        needs = Needs(
+            _command(process),
+            tuple(map(str, interpreters)),
+            tuple(each for each in parts if not each.startswith(own)),
+        )
+        layout = self._layout(rights, needs, has_cells=scratch is None)
+        copy = _text_of(private_copy or scratch)
+        facts = replace(layout.facts, scratch=copy)
+        policy = layout.policy if copy is None else with_private_copy(layout.policy, copy)
+        process = _placed(process, layout.is_shown, (facts.home, *(() if copy is None else (copy,))))
+        variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(layout.variables)
+        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        return Confined(Halves(process.runtime, call), policy, variables, facts, layout.missing)
+
+    def _layout(self, rights: Rights, needs: Needs, *, has_cells: bool) -> _Layout:
+        lay_out = partial(self._lay_out, rights, needs, has_cells=has_cells)
+        if rights.permissions.uses & _MADE:
+            return lay_out()
+        return self._layouts.value((rights, needs, has_cells), lay_out)
+
+    def _lay_out(self, rights: Rights, needs: Needs, *, has_cells: bool) -> _Layout:
+        """Look up where everything is; each look is noted."""
+        permissions = rights.permissions
+        hidden = self.hidden(rights.hide)
         repository = self._repository() if permissions.project is Access.WRITE else None
         around = Around() if repository is None else self._surroundings.look(repository)
+        search = self._search_path() if rights.by_agent else None
         known = Facts(
             home=self._home,
             project=self._project,
-            run=self._parts(_command(process), rights, also, tuple(map(str, interpreters)), hidden),
-            scratch=_text_of(private_copy or scratch),
-            has_cells=scratch is None,
+            run=parts_of(needs, home=self._home, project=self._project, hidden=hidden, search=search),
+            has_cells=has_cells,
             kept=self._kept(rights),
             hidden=hidden,
             limits=rights.limits,
         )
-        facts = self._with_uses(
-            known, permissions, Found() if repository is None else find(repository, around)
-        )
+        found = Found() if repository is None else find(repository, around)
+        facts = self._with_uses(known, permissions, found)
         planned = plan(permissions, facts, item_id=rights.item_id)
-        if planned is None:
-            return Confined(process)
-        policy, shown, protected = _on_this_machine(planned.policy)
-        process = _placed(process, shown, facts.home)
-        variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
-        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        policy, shown, protected = _on_this_machine(planned.policy, has_cells=has_cells)
         missing = self._missing(permissions, protected, repository, around)
-        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
-
-    def _parts(
-        self,
-        command: str,
-        rights: Rights,
-        also: Iterable[Path | None],
-        interpreters: tuple[str, ...],
-        hidden: tuple[str, ...],
-    ) -> tuple[str, ...]:
-        """Return the parts of the run outside of the system: its programs, and what else it needs."""
-        found = {os.path.realpath(each) for each in also if each is not None}
-        found.update(self._programs(command, interpreters, rights, hidden))
-        outside = [each for each in found if not _is_of_system(each)]
-        if not outside:
-            return ()
-        # A part may be seen if no tool is kept from it, or from anything in it.
-        is_closed, kept = below_any((*hidden, *_closed_in(self._home))), (self._home, *hidden)
-        return tuple(sorted(each for each in outside if not is_closed(each) and not _holds_any(each, kept)))
+        is_shown = below_any((*shown, *SYSTEM))
+        is_worktree = len(facts.git_directories) > 1 or (
+            repository is not None and len(repository.directories) > 1
+        )
+        return _Layout(facts, policy, planned.variables, is_shown, missing, is_worktree)
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
         """Add the places that `uses` opens or protects."""
@@ -241,23 +267,10 @@ class Confinement:
             known=watched(around),
         )
 
-    def _programs(
-        self, command: str, interpreters: tuple[str, ...], rights: Rights, hidden: tuple[str, ...]
-    ) -> Iterator[str]:
-        """Yield the parts of the programs that are not a part of the system.
-
-        An agent's tool can name any file as its program: it may see only what the server itself finds as one.
-        """
-        never = (self._home, *hidden, *([] if self._project is None else [self._project]))
-        for each in dict.fromkeys((command, *interpreters)):
-            is_known = each in interpreters or not rights.by_agent or self._is_on_path(each)
-            if each.startswith("/") and is_known:
-                yield from _parts_of(each, os.path.realpath(each), never)
-
-    def _is_on_path(self, program: str) -> bool:
+    def _search_path(self) -> tuple[str, ...]:
+        """Return where an agent's tool may have its program: it may see only what the server itself finds."""
         entries = self._environment.get("PATH", os.defpath).split(os.pathsep)
-        places = {os.path.realpath(each) for each in entries if each.startswith("/")}
-        return program.rpartition("/")[0] in places
+        return tuple(each for each in entries if each.startswith("/"))
 
     def _kept(self, rights: Rights) -> str | None:
         """A directory of this tool alone, and of whoever signed it; made when it is used."""
@@ -276,6 +289,7 @@ class Confinement:
     def _trash_place(self) -> str:
         named = self._environment.get("XDG_STATE_HOME", "")
         state = named if named.startswith("/") else f"{self._home}/.local/state"
+        note_links((state,))
         return f"{os.path.realpath(state)}/rye/trash"
 
     def _trash(self) -> str:
@@ -287,7 +301,7 @@ class Confinement:
     def _top(self) -> str | None:
         """Return the project, or the nearest directory above it, that has a `.git`."""
         around = () if self._project is None else upwards(self._project)
-        return next((each for each in around if os.path.lexists(f"{each}/.git")), None)
+        return next((each for each in around if _is_there(f"{each}/.git")), None)
 
     def _git(self, top: str | None) -> tuple[str, ...]:
         return () if top is None else tuple(map(str, git_directories(Path(top))))
@@ -296,7 +310,9 @@ class Confinement:
         """The files and directories that are where git looks for them, and those that links lead to."""
         named = self._environment.get("XDG_CONFIG_HOME", "")
         config = named if named.startswith("/") else f"{self._home}/.config"
-        found = [each for each in (f"{self._home}/.gitconfig", f"{config}/git") if os.path.exists(each)]  # noqa: PTH110
+        usual = (f"{self._home}/.gitconfig", f"{config}/git")
+        note_links(usual)
+        found = [each for each in usual if os.path.exists(each)]  # noqa: PTH110
         pairs = [(each, os.path.realpath(each)) for each in found]
         return tuple(each for each, real in pairs if each == real), tuple(
             pair for pair in pairs if pair[0] != pair[1]
@@ -315,76 +331,15 @@ def _command(process: Halves) -> str:
     return shutil.which(command, path=process.runtime.search_path or process.env.get("PATH")) or ""
 
 
-def _expanded(path: str, home: str) -> str:
-    return os.path.realpath(f"{home}{path[1:]}" if path.startswith("~") else path)
-
-
-def _closed_in(home: str) -> Iterator[str]:
-    """Yield the real paths of what is closed to every tool; what is above several is looked at once."""
-    known = {home: os.path.realpath(home)}
-    yield from (_real(f"{home}{each[1:]}", known) for each in (*CLOSED, *CREDENTIALS))
-
-
-def _real(path: str, known: dict[str, str]) -> str:
-    """Return the real path of a path below a known one, and make it known."""
-    if path not in known:
-        directory, _, name = path.rpartition("/")
-        place = f"{_real(directory, known).rstrip('/')}/{name}"
-        known[path] = os.path.realpath(place) if os.path.islink(place) else place  # noqa: PTH114
-    return known[path]
-
-
-@lru_cache(maxsize=256)
-def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...]:
-    """The places of a program: its file, the prefix around it, and the virtual environment it belongs to.
-
-    A prefix that contains a home, a project or a hidden place does not count: then only the file can be read.
-    """
-    found = {real} if _is_program(real) else set()
-    venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120
-    if (home := _home_of_venv(venv)) is not None:
-        found |= {os.path.realpath(venv)}
-        base = os.path.realpath(f"{home}/{os.path.basename(real)}")  # noqa: PTH119
-        found |= {os.path.realpath(home), *_prefix_of(base, never)} if _is_program(base) else set()
-    elif command != real:
-        beside = os.path.realpath(os.path.dirname(command))  # noqa: PTH120
-        found |= set() if _holds_any(beside, never) else {beside}
-    found |= _prefix_of(real, never)
-    return tuple(sorted(each for each in found if os.path.lexists(each)))
-
-
-def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
-
-
-def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
-    """The directory that an interpreter is installed in, with its library."""
-    programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
-    is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
-    return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
-
-
 def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
     """Yield masked paths; of a link, what it leads to, unless that is nothing or all that a tool sees."""
     for path in masked:
         if not os.path.islink(path):  # noqa: PTH114
             yield path
-        elif os.path.lexists(real := os.path.realpath(path)) and not _holds_any(real, shown):
+            continue
+        note_links((path,))
+        if os.path.lexists(real := os.path.realpath(path)) and not holds_any(real, shown):
             yield real
-
-
-def _holds_any(place: str, others: Iterable[str]) -> bool:
-    return place == os.sep or any(map(below_any((place,)), others))
-
-
-def _home_of_venv(venv: str) -> str | None:
-    """The Python behind a virtual environment; None for any other directory."""
-    try:
-        lines = Path(venv, "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return None
-    values = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
-    return values.get("home") if values.get("home", "").startswith("/") else None
 
 
 @lru_cache(maxsize=1)
@@ -392,13 +347,14 @@ def _devices() -> tuple[str, ...]:
     return tuple(sorted(path for pattern in _GRAPHICS for path in glob.glob(pattern)))  # noqa: PTH207
 
 
-def _placed(process: Halves, shown: Iterable[str], home: str) -> Halves:
+def _placed(process: Halves, is_shown: Callable[[str], bool], own: Iterable[str]) -> Halves:
     """The process in a directory that it can see: in its own, or else in `/`."""
     runtime, call = process
-    is_shown = below_any((*shown, *_SYSTEM))
+    home, *copies = own
+    is_copy = below_any(copies)
 
     def is_seen(directory: str) -> bool:
-        return directory == home or is_shown(directory)
+        return directory == home or is_shown(directory) or is_copy(directory)
 
     env = call.env
     named = env.get(WORKING_DIRECTORY)
@@ -426,23 +382,38 @@ def _variables(
     yield from ((name, "/tmp") for name in _TEMPORARY if name in variables)  # noqa: S108 - the cell's own
 
 
+def _is_there(path: str) -> bool:
+    note_way(lambda: (path,))
+    return os.path.lexists(path)
+
+
 def _text_of(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _on_this_machine(planned: Policy) -> tuple[Policy, tuple[str, ...], dict[str, bool | None]]:
+def _on_this_machine(
+    planned: Policy, *, has_cells: bool
+) -> tuple[Policy, tuple[str, ...], dict[str, bool | None]]:
     """Return the policy without missing paths and links, what it shows, and what it protects.
 
-    Each protected path comes with whether it is a link, or None if it is missing.
+    Each protected path comes with whether it is a link, or None if it is missing. Walls say that they protect
+    and mask nothing by what they are asked for.
     """
-    read = [each for each in planned.read if os.path.lexists(each)]
+    note_names((*planned.protect, *planned.mask))
+    read = [each for each in planned.read if _is_there(each)]
     shown = (*read, *planned.write, *(bind.target for bind in planned.binds))
     protected, links = _protected_of(planned)
+    masked = dict.fromkeys(_behind_links(planned.mask, shown))
+    there = present(masked) if has_cells else masked
     policy = replace(
         planned,
         read=read,
-        protect=[each for each in protected if each not in links],
-        mask=list(dict.fromkeys(_behind_links(planned.mask, shown))),
+        protect=[
+            each
+            for each, is_link in protected.items()
+            if each not in links and not (has_cells and is_link is None)
+        ],
+        mask=list(there),
     )
     return policy, shown, protected
 
@@ -454,6 +425,8 @@ def _protected_of(planned: Policy) -> tuple[dict[str, bool | None], set[str]]:
     """
     there = present(planned.protect)
     targets = {path: os.path.realpath(path) for path, is_link in there.items() if is_link}
+    note_links(targets)
+    note_names(targets.values())
     links = {*targets, *(real for real in targets.values() if os.path.islink(real))}  # noqa: PTH114
     pairs = ((path, targets[path]) if path in targets else (path,) for path in planned.protect)
     there |= present(path for path in targets.values() if path not in there)

@@ -17,6 +17,7 @@ from typing import Final
 
 from lilux import _files
 from lilux._dataclasses import dataclass
+from lilux._footprints import note_links
 from lilux._stamps import Stamp, is_settled, stamp_of
 from rye_mcp.executor.environment.git_index import MAX_INDEX_BYTES, UnreadableIndexError, submodules_of
 from rye_mcp.permissions.planning import PACKAGED
@@ -77,6 +78,7 @@ class Found:
 
 def find(repository: Repository, around: Around) -> Found:
     """Find the guarded files of a project as they are now."""
+    note_links(each for each in around.nested if os.path.islink(each))  # noqa: PTH114
     named = _named_by_git(repository.project, repository)
     guarded = dict.fromkeys([*named, *_files_among(around.nested), *around.crowded])
     bare = (each for each in around.bare if each != repository.project)  # which the tool is to write
@@ -98,12 +100,14 @@ class Surroundings:
         """Return what there is now."""
         last = self._last
         if last and last[0] == repository and all(stamp_of(path) == then for path, then in last[1]):
+            note_links(path for path, _ in last[1])
             return last[2]
         walk = _Walk(repository, self._limit)
         around = walk.around()
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
         self._last = (repository, stamps, around) if relied_on else None
+        note_links(path for path, _ in stamps)
         return around
 
 
@@ -260,6 +264,7 @@ def _named_by_git(project: str, repository: Repository) -> Iterator[str]:
     ]
     waiting, seen = [*repository.configuration, *own], set[str]()
     while waiting and len(seen) < _MAX_INCLUDED * 4:
+        note_links(waiting[-1:])
         file = os.path.realpath(waiting.pop())
         if file in seen:
             continue
@@ -274,6 +279,7 @@ def _named_by_git(project: str, repository: Repository) -> Iterator[str]:
 
 def _inside(project: str, path: str) -> Iterator[str]:
     """A path as the project has it, and what it leads to, as far as that is in the project."""
+    note_links((path,))
     for each in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
         if each.startswith(f"{project}/") and not each.startswith(f"{project}/{_GIT}/"):
             yield each
@@ -293,6 +299,7 @@ def _paths_of(key: str, value: str, file: str, top: str) -> Iterator[str]:
         words = value.removeprefix("!").split()
     for word in words:
         path = os.path.join(top, os.path.expanduser(word.rstrip(";")))  # noqa: PTH111, PTH118
+        note_links((path,))
         if "/" in word and os.path.isfile(path):  # noqa: PTH113
             yield path
 

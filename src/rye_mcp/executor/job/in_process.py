@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InProcessCall", "InProcessPrimitive", "build_in_process"]
 
-_TIMEOUT_S: Final = 60
+DEFAULT_TIMEOUT_S: Final = 60
 _NOBODY: Final = Parameters({}, "{}")
 
 
@@ -81,7 +81,7 @@ def build_in_process(
     filling = Filling.of(merged(valid.verified.chain), _NOBODY, environment, paths)
     check_argv(filling)
     check_secrets(filling)
-    seconds = time_limit(filling.config, _TIMEOUT_S, timeout)
+    seconds = time_limit(filling.config, DEFAULT_TIMEOUT_S, timeout)
     values = {name: value for name, value in filling.config.values.items() if name not in ("cwd", "timeout")}
     literals = {name: values.pop(name) for name in filling.config.literals}
     with filling.blaming():

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -33,6 +34,10 @@ _MANY: Final = 8
 
 _MAX_LISTED: Final = 256
 """In a directory with more than that, each name is looked for by itself."""
+
+
+_Numbered = tuple[tuple[int, str], ...]
+"""Names, each with a number of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +72,25 @@ class Missing:
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""
         turned = (path for path, real in self.links if not _is_link_to(real, path))
-        paths = dict.fromkeys(
-            (*self.paths, *turned, *(each for each in self.look() if each not in self.known))
-        )
-        directories: dict[str, list[tuple[int, str]]] = {}
-        for number, path in enumerate(paths):
-            above, _, name = path.rpartition("/")
-            directories.setdefault(above, []).append((number, name))
+        more = (*turned, *(each for each in self.look() if each not in self.known))
         notices = tuple(
-            notice for above, names in directories.items() for notice in self._taken(above, names, run_id)
+            notice
+            for above, names in _by_directory((*self.paths, *more) if more else self.paths)
+            for notice in self._taken(above, names, run_id)
         )
         if len(notices) <= _MAX_NOTICES:
             return notices
         rest = f"the run made {len(notices) - _MAX_NOTICES} more names which other programs trust"
         place = printable(self._place_of(run_id))
-        more = Notice(
-            "planted", f"{rest}: they are below {place}, or beside their places as planted-{run_id}-NAME"
-        )
-        return (*notices[:_MAX_NOTICES], more)
+        where = f"they are below {place}, or beside their places as planted-{run_id}-NAME"
+        return (*notices[:_MAX_NOTICES], Notice("planted", f"{rest}: {where}"))
 
-    def _taken(self, above: str, names: list[tuple[int, str]], run_id: str) -> list[Notice]:
+    def _taken(self, above: str, names: _Numbered, run_id: str) -> list[Notice]:
         """Take names out of one directory, which is opened once for all of them."""
         try:
             with _opened(above) as directory, _usable(directory):
                 there = None if len(names) < _MANY else _listed_in(directory)
-                named = names if there is None else [each for each in names if each[1] in there]
+                named = names if there is None else tuple(each for each in names if each[1] in there)
                 taken = [self._taken_from(directory, above, *each, run_id) for each in named]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -141,6 +140,16 @@ class Missing:
         place = above / str(number)
         place.mkdir(_PRIVATE)
         return str(place)
+
+
+@lru_cache(maxsize=16)
+def _by_directory(paths: tuple[str, ...]) -> tuple[tuple[str, _Numbered], ...]:
+    """Names by the directory that they are in, each with the number of its path."""
+    directories: dict[str, list[tuple[int, str]]] = {}
+    for number, path in enumerate(dict.fromkeys(paths)):
+        above, _, name = path.rpartition("/")
+        directories.setdefault(above, []).append((number, name))
+    return tuple((above, tuple(names)) for above, names in directories.items())
 
 
 def present(paths: Iterable[str]) -> dict[str, bool]:
@@ -200,13 +209,15 @@ def _left(path: str, exc: OSError) -> Notice:
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
     """A directory, without following a link anywhere on the way."""
-    with ExitStack() as opened:
-        directory = os.open(os.sep, _NAMED)
-        opened.callback(os.close, directory)
-        for part in Path(path).parts[1:]:
-            directory = os.open(part, _NAMED, dir_fd=directory)
-            opened.callback(os.close, directory)
+    directory = os.open(os.sep, _NAMED)
+    try:
+        for part in path.split("/"):
+            if part:
+                above, directory = directory, os.open(part, _NAMED, dir_fd=directory)
+                os.close(above)
         yield directory
+    finally:
+        os.close(directory)
 
 
 @contextmanager

@@ -264,6 +264,7 @@ with shelf.open() as catalog:
 """
 
 
+@pytest.mark.thorough
 def test_a_disk_that_is_full_leaves_a_search_that_is_right(shelf: Shelf) -> None:
     for number in range(50):
         shelf.put(f"more/t{number}", tool(f"more{number}", "converts too", body="other words " * 500))

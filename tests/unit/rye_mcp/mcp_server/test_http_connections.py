@@ -90,6 +90,7 @@ def asked(connection: socket.socket, path: str) -> bytes:
         return b""
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("path", ["/leaves", "/much"])
 def test_an_answer_that_ends_makes_room(stack: ExitStack, port: int, path: str) -> None:
     """Its client reads nothing, or the application takes its time to end it."""
@@ -104,6 +105,7 @@ def test_an_answer_that_goes_on_is_not_closed_for_a_newcomer(stack: ExitStack, p
     assert all(map(is_open, held))
 
 
+@pytest.mark.thorough
 def test_a_few_newcomers_do_not_close_each_other(stack: ExitStack, port: int) -> None:
     """The head of each may be on its way."""
     for _ in range(LIMIT):

@@ -100,10 +100,16 @@ def test_a_tool_that_runs_here_alone_says_nothing_of_other_machines(said: str) -
     parse_metadata(item(f"executor_id: a/b\nworkspace: none\n{said}\n", ".yaml"))
 
 
-@pytest.mark.parametrize("workspace", ["tree", "shared:data", "project", "null-ish"])
-def test_a_workspace_that_nothing_carries_is_refused(workspace: str) -> None:
+@pytest.mark.parametrize("workspace", ["none", "tree", "shared:data", "shared:a-b_1"])
+def test_a_workspace_is_nothing_files_or_a_shared_directory(workspace: str) -> None:
+    found = parse_metadata(item(f"executor_id: a/b\nworkspace: {workspace!r}\n", ".yaml"))
+    assert found.workspace == workspace
+
+
+@pytest.mark.parametrize("workspace", ["project", "shared:", "shared:../x", "shared:/srv", "shared:A", "tre"])
+def test_any_other_workspace_is_refused(workspace: str) -> None:
     [issue] = issues_of(item(f"executor_id: a/b\nworkspace: {workspace!r}\n", ".yaml"))
-    assert "expected one of none" in issue["message"]
+    assert "expected none, tree or shared:NAME" in issue["message"]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), json_values), st.booleans())
 def test_no_header_at_all_does_anything_but_be_refused(fields: dict[str, Any], as_it_was: bool) -> None:

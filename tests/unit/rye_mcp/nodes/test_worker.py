@@ -32,7 +32,8 @@ async def test_a_mistake_of_ours_in_one_call_is_told_and_the_worker_goes_on(tmp_
     bundle = await pair.bundle("demo/any")
     wire = Wire(pair.key_of(pair.server))
     instance = Instance.begin(pair.key_of(pair.node), pair.submitters.key, package="1")
-    worker = Worker(instance, Broken(), pair.submitters)  # type: ignore[arg-type]
+    executor: Any = Broken()
+    worker = Worker(instance, executor, pair.submitters, pair.workspaces(executor))
     async with anyio.create_task_group() as group:
         group.start_soon(wire.serve, worker)
         for _ in range(2):
@@ -51,7 +52,8 @@ async def test_a_server_that_opens_more_calls_than_a_worker_does_has_them_refuse
     pair.accept()
     wire = Wire(pair.key_of(pair.server))
     instance = Instance.begin(pair.key_of(pair.node), pair.submitters.key, package="1")
-    worker = Worker(instance, Broken(), pair.submitters)  # type: ignore[arg-type]
+    executor: Any = Broken()
+    worker = Worker(instance, executor, pair.submitters, pair.workspaces(executor))
     async with anyio.create_task_group() as group:
         group.start_soon(wire.serve, worker)
         for _ in range(MAX_CALLS):  # each waits for its bundle

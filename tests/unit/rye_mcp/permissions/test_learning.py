@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lilux.primitives.subprocess import Fact, Hosts, Policy
 from rye_mcp.permissions import Access, Permissions, read_permissions
-from rye_mcp.permissions.learning import SYSTEM, TEMPORARY, propose
+from rye_mcp.permissions.learning import RUN_LATER, SYSTEM, TEMPORARY, propose
 from rye_mcp.permissions.planning import Facts, plan
 
 PROJECT = "/work/shop"
@@ -93,10 +93,51 @@ def test_a_hidden_place_is_named_and_not_proposed(kind: str, path: str) -> None:
     assert path.replace("/home/ada", "~") in found.notes[0]
 
 
+RUN_ELSEWHERE = [
+    "/home/ada/.bashrc",
+    "/home/ada/.profile",
+    "/home/ada/.config/autostart/x.desktop",
+    "/home/ada/.config/systemd/user/x.service",
+    "/home/ada/.local/bin/python3",
+    "/home/ada/.gitconfig",
+    "/home/ada/.claude/settings.json",
+    "/home/ada/.claude.json",
+    "/home/ada/other/.git/hooks/pre-commit",
+    "/home/ada/other/.vscode/tasks.json",
+    "/srv/other/node_modules/x/index.js",
+    *(f"/home/ada{each[1:]}" for each in RUN_LATER),
+]
+
+
+@pytest.mark.parametrize("path", RUN_ELSEWHERE)
+def test_what_other_programs_run_is_named_and_not_proposed_for_writing(path: str) -> None:
+    found = propose([Fact("write", path)], WHERE)
+    assert found.permissions == Permissions()
+    [note] = found.notes
+    assert f" {path.replace('/home/ada', '~')}: not proposed, because other programs run" in note
+
+
+def test_what_other_programs_run_may_be_read() -> None:
+    assert proposed(("read", "/home/ada/.bashrc")) == {"read": ["~/.bashrc"]}
+
+
+def test_a_directory_is_not_proposed_where_it_holds_what_other_programs_run() -> None:
+    """`~/go` holds `~/go/bin`, and nothing that is hidden."""
+    paths = [f"/home/ada/go/{name}" for name in ("a", "b", "c")]
+    assert proposed(*(("write", path) for path in paths)) == {"write": ["~/go/a", "~/go/b", "~/go/c"]}
+    assert proposed(*(("read", path) for path in paths)) == {"read": ["~/go"]}
+    assert proposed(("write", "/home/ada/go")) == {}
+
+
 PATHS = st.one_of(
     st.sampled_from(
         [
             *HIDDEN,
+            *RUN_ELSEWHERE[:11],
+            "/home/ada/.config",
+            "/home/ada/.config/a",
+            "/home/ada/.config/b",
+            "/home/ada/.config/c",
             f"{PROJECT}",
             f"{PROJECT}/.git/config",
             f"{PROJECT}/.git/refs/x",
@@ -148,13 +189,14 @@ def test_a_proposal_is_valid_and_allows_every_fact_that_it_does_not_name(facts: 
     written = found.permissions.canonical()
     assert read_permissions(written) == (found.permissions, [])
     planned = plan(found.permissions, WHERE, item_id="demo/x")
-    assert planned is not None
     for fact in facts:
         shown = fact.what.replace("/home/ada", "~", 1)
         named = any(shown in note.split(":")[0].split() or shown in note for note in found.notes)
         assert named or allows(planned.policy, fact), (fact, written, found.notes)
     for path in HIDDEN:
         assert not allows(planned.policy, Fact("read", path)), path
+    for path in RUN_ELSEWHERE[:8]:  # of the home, whatever was written beside them
+        assert not allows(planned.policy, Fact("write", path)), path
 
 
 @given(FACTS, FACTS)
@@ -167,5 +209,4 @@ def test_more_facts_never_give_less_and_no_facts_nothing(some: list[Fact], more:
 def test_the_net_of_a_policy_has_the_hosts() -> None:
     found = propose([], WHERE, hosts=[("api.github.com", 443), ("a.example.org", 80)])
     planned = plan(found.permissions, WHERE, item_id="demo/x")
-    assert planned is not None
     assert planned.policy.net == Hosts(["a.example.org:80", "api.github.com"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from rye_mcp.receipts.envelope import Envelope, pre_authentication
 from rye_mcp.receipts.runner import RunnerKeys
 from rye_mcp.receipts.statement import Element, RunFacts
 from rye_mcp.receipts.verification import receipt_in
-from rye_mcp.runs.chain import ChainedReceipt, Mark, MarkFile
+from rye_mcp.runs.chain import ChainedReceipt, Mark, MarkFile, next_link
 from rye_mcp.runs.hosts import this_process
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
@@ -230,6 +232,23 @@ def test_several_processes_write_one_chain(ledger: Ledger) -> None:
     assert (found.receipts, found.problems, found.signatures) == (300, (), 1)
     assert ledger.verify(every_signature=True).signatures == 300
     assert found.last == MarkFile(ledger.state).read()
+
+
+class MarkThatComesLater(MarkFile):
+    """The mark as another process sees it that is quicker than the one that makes it."""
+
+    looked = 0
+
+    def read(self) -> Mark | None:
+        self.looked += 1
+        return None if self.looked < 3 else super().read()
+
+
+def test_a_mark_that_another_process_is_about_to_make_is_not_gone(ledger: Ledger) -> None:
+    ledger.write(run())
+    with closing(sqlite3.connect(ledger.state / "runs.sqlite3")) as connection:
+        link = next_link(connection, MarkThatComesLater(ledger.state))
+    assert (link.number, link.unmarked) == (2, False)
 
 
 @pytest.mark.parametrize("limit", [8_000, 60_000])

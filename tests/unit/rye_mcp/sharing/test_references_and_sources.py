@@ -139,12 +139,20 @@ def test_the_sources_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert read_sources(Space(SpaceName.PROJECT, tmp_path / "none")) == Sources()
 
 
+def test_a_commit_is_the_digest_of_a_source_in_git(tmp_path: Path) -> None:
+    """What the list below changes in it is all that is wrong with those texts."""
+    (tmp_path / "sources.toml").write_text(FROM_GIT, encoding="ascii")
+    [source] = read_sources(Space(SpaceName.PROJECT, tmp_path)).sources
+    assert str(source.pinned) == f"git+https://example.com/a@{COMMIT}"
+
+
 def test_a_source_takes_the_place_of_the_one_of_its_name() -> None:
     later = Source(Reference("ghcr.io", "a/b", "2"), DIGEST)
     assert Sources().having(SOURCE).having(later).sources == (later,)
 
 
 HEAD = f'version = 1\n[[source]]\nref = "ghcr.io/a/b:1"\ndigest = "{DIGEST}"\n'
+FROM_GIT = f'version = 1\n[[source]]\nref = "git+https://example.com/a@main"\ndigest = "git:{COMMIT}"\n'
 FILE = f'"tools/a.py" = {{ sha256 = "{"c" * 64}" }}\n'
 
 
@@ -164,11 +172,15 @@ FILE = f'"tools/a.py" = {{ sha256 = "{"c" * 64}" }}\n'
         HEAD.replace("ghcr.io/a/b:1", "a/b"),
         HEAD.replace("sha256", "md5"),
         HEAD.replace(DIGEST, f"git:{COMMIT}"),
+        FROM_GIT.replace(f'"git:{COMMIT}"', "1"),
+        FROM_GIT.replace("git:", ""),
+        FROM_GIT.replace(COMMIT, "main"),
         HEAD.replace("ghcr.io/a/b:1", "git+https://example.com/a@main"),
         HEAD + "more = 1\n",
         HEAD + "[source.files]\n" + FILE.replace("tools/a.py", "../a.py"),
         HEAD + "[source.files]\n" + FILE.replace("tools/a.py", "config/rye.yaml"),
         HEAD + "[source.files]\n" + FILE.replace("c" * 64, "c"),
+        HEAD + "[source.files]\n" + FILE.replace(f'"{"c" * 64}"', "1"),
         HEAD + "[source.files]\n" + FILE.replace(" }", ', signer = "x" }'),
         HEAD + "[source.files]\n" + FILE.replace(" }", ", more = 1 }"),
         HEAD + "[source.files]\n" + FILE + FILE,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rye_mcp.ui.serving import is_of_this_user, uid_of_peer
+from rye_mcp.ui.peers import is_of_this_user, uid_of_peer
 from tests.users import ADA, two_users
 
 

@@ -27,7 +27,6 @@ CONFIG = {
     "command": "${RYE_PYTHON}",
     "args": ["-s", "-B", "{runtime_lib}/call_function.py", "main,execute", "{tool_path}", "{project_path}"],
     "input_data": "{params_json}",
-    "timeout": 300,
 }
 
 ANCHOR = {

@@ -1,7 +1,12 @@
-"""Whatever changes on this machine between two calls shows in the confinement of the second."""
+"""Whatever changes on this machine between two calls shows in the confinement of the second.
+
+Everything is tried twice: what was made a moment ago is looked at again for each call, and what is older is
+remembered for as long as nothing changes.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from lilux import _footprints, _stamps
 from lilux.primitives.subprocess import CallSpec, Halves, Policy, RuntimeSpec
 from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
 from rye_mcp.spaces import Spaces
+from tests.unit.rye_mcp.executor.job.test_guarded import let_the_clock_tick
 
 
 @dataclass
@@ -29,6 +36,8 @@ class Scene:
         home, project = root / "home", root / "home/work/site"
         for directory in (project / "kept", home / "notes/gh"):
             directory.mkdir(parents=True)
+        (home / ".git").mkdir()
+        (home / ".git/config").touch()
         spaces = Spaces.locate(project, user=root)
         return cls(home, Confinement(spaces, project, root / "state", {"HOME": str(home)}))
 
@@ -37,18 +46,25 @@ class Scene:
         return self.home / "work/site"
 
     @property
+    def copy(self) -> Path:
+        """The private copy of a call, another one each time."""
+        return self.home.parent / f"copies/{next(_NUMBERS)}"
+
+    @property
     def part(self) -> Path:
         """A part of each run."""
         return self.home / "notes/gh"
 
-    def confined(self) -> Confined:
-        """The confinement of the next call, of a tool that may write the project."""
+    def confined(self, access: Access = Access.WRITE) -> Confined:
+        """The confinement of the next call, of a tool that may write the project, or read it."""
         process = Halves(RuntimeSpec(command="/bin/true", env={}), CallSpec())
-        rights = Rights(Permissions(project=Access.WRITE), "demo/writes", ("person",))
-        return self.confinement.confine(rights, process, also=[self.part])
+        rights = Rights(Permissions(project=access), "demo/writes", ("person",))
+        found = self.confinement.confine(rights, process, private_copy=self.copy, also=[self.part])
+        let_the_clock_tick(self.home.parent)
+        return found
 
-    def policy(self) -> Policy:
-        policy = self.confined().policy
+    def policy(self, access: Access = Access.WRITE) -> Policy:
+        policy = self.confined(access).policy
         assert policy is not None
         return policy
 
@@ -58,9 +74,29 @@ class Scene:
         return missing
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene.make(tmp_path)
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(params=["young", "old"])
+def scene(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene.make(tmp_path)
+    if request.param == "old":
+        for module in (_footprints, _stamps):
+            monkeypatch.setattr(module, "SETTLED_NS", -(10**12))
+    return scene
+
+
+def test_what_is_old_is_remembered_and_what_is_young_is_looked_at_again(
+    scene: Scene, request: pytest.FixtureRequest
+) -> None:
+    is_old = request.node.callspec.params["scene"] == "old"
+    assert (scene.missing() is scene.missing()) == is_old
+
+
+def test_every_run_writes_the_copy_that_is_its_own(scene: Scene) -> None:
+    first, second = (scene.policy().write for _ in range(2))
+    assert first[1:] == second[1:] == [str(scene.project)]
+    assert first[0] != second[0]
 
 
 def lead(path: Path, target: Path) -> None:
@@ -104,6 +140,11 @@ def test_a_part_that_is_gone_is_left_out(scene: Scene) -> None:
     assert not shows_part(scene)
 
 
+def named_hooks(scene: Scene) -> None:
+    """Name a directory of the project in the configuration of the repository of the whole home."""
+    (scene.home / ".git/config").write_text(f"[core]\nhooksPath = {scene.project}/kept\n")
+
+
 def made_hooks(scene: Scene) -> None:
     """Make a repository above the project, whose hooks are in the project."""
     (scene.home / "work/.git").mkdir()
@@ -122,6 +163,22 @@ APPEARS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], bool]]] = {
     "a guarded file": (
         lambda scene: (scene.project / ".envrc").touch(),
         lambda scene: f"{scene.project}/.envrc" not in scene.missing().paths,
+    ),
+    "a guarded file, which becomes read-only": (
+        lambda scene: (scene.project / ".envrc").touch(),
+        lambda scene: f"{scene.project}/.envrc" in scene.policy().protect,
+    ),
+    "a file of secrets, which is masked": (
+        lambda scene: (scene.project / ".env").touch(),
+        lambda scene: f"{scene.project}/.env" in scene.policy().mask,
+    ),
+    "a file of secrets, which is masked for whoever reads the project": (
+        lambda scene: (scene.project / ".env").touch(),
+        lambda scene: f"{scene.project}/.env" in scene.policy(Access.READ).mask,
+    ),
+    "a configuration of git": (
+        named_hooks,
+        lambda scene: f"{scene.project}/kept" in scene.policy().protect,
     ),
     "a file of secrets": (
         lambda scene: (scene.project / ".env").touch(),

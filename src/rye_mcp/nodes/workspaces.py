@@ -1,0 +1,111 @@
+"""Where calls work on a node: in an empty directory, in files that came along, or in a shared directory.
+
+Each directory has an executor for which it is the project. None has items, and none was ever approved, so
+nothing in it is more than data. A shared one is what the configuration of the node's user says, never what a
+caller does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from rye_mcp.apart import off_loop
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.metadata import SHARED
+from rye_mcp.nodes.trees import Arriving, Blobs, Listed, read_list, split, write_tree
+
+__all__ = ["Ask", "Workspaces"]
+
+MAX_TREES: Final = 2
+"""The files of how many calls are in memory at a time: those of one may have 64 MiB."""
+
+Ask = Callable[[Sequence[int]], None]
+"""Asks the server for the files with these numbers."""
+
+
+class Workspaces:
+    """The directories of a worker, below a private one. `open_executor` makes the executor of a directory."""
+
+    def __init__(
+        self,
+        private: Path,
+        open_executor: Callable[[Path], PrimitiveExecutor],
+        shared: Callable[[], Mapping[str, Path]],
+    ) -> None:
+        self._trees = private / "trees"
+        self._open = open_executor
+        self._shared = shared
+        self._blobs = Blobs(private / "blobs")
+        self._numbers = count()
+        self._at_once = anyio.Semaphore(MAX_TREES)
+        self._executors: dict[Path, PrimitiveExecutor] = {}
+
+    async def shared(self, workspace: str) -> PrimitiveExecutor:
+        """The executor of a shared directory; RyeError `node_refused` if this node names no such one."""
+        name = workspace.removeprefix(SHARED)
+        directory = (await off_loop(self._shared)).get(name)
+        if directory is None or not directory.is_dir():
+            found = "none of this name" if directory is None else "that it is no directory"
+            what = f"expected a shared directory {name} in the configuration of this node, found {found}"
+            hint = f"on the node, in ~/.ai/config/rye.yaml: shared: {{{name}: /path/of/a/directory}}"
+            raise RyeError("node_refused", what, hint=hint)
+        if directory not in self._executors:
+            self._executors[directory] = await off_loop(partial(self._open, directory))
+        return self._executors[directory]
+
+    @asynccontextmanager
+    async def tree(self, arriving: Arriving, ask: Ask) -> AsyncIterator[PrimitiveExecutor]:
+        """The executor of a private directory with the files of one call, which is gone afterwards."""
+        directory = self._trees / str(next(self._numbers))
+        try:
+            async with self._at_once:
+                await self._fill(directory, arriving, ask)
+            executor = await off_loop(partial(self._open, directory))
+            try:
+                yield executor
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await executor.close()
+        finally:
+            await off_loop(partial(shutil.rmtree, directory, ignore_errors=True), shielded=True)
+
+    async def close(self) -> None:
+        """Close the executors that were kept."""
+        for executor in self._executors.values():
+            await executor.close()
+
+    async def _fill(self, directory: Path, arriving: Arriving, ask: Ask) -> None:
+        listed = await off_loop(partial(read_list, await arriving.listed()))
+        blobs = await off_loop(partial(self._blobs.known, listed))
+        wanted = _missing(listed, blobs)
+        if wanted:
+            arriving.expect(sum(listed[number].size for number in wanted))
+            ask(wanted)
+            data = await arriving.filled()
+            came = await off_loop(partial(split, data, [listed[number] for number in wanted]))
+            blobs |= came
+            await off_loop(partial(self._blobs.keep, came))
+
+        def write() -> None:
+            directory.mkdir(mode=0o700, parents=True)
+            write_tree(directory, listed, blobs)
+
+        await off_loop(write)
+
+
+def _missing(listed: Sequence[Listed], blobs: Mapping[str, bytes]) -> list[int]:
+    """The numbers of the files whose content is not there, each content once; nothing is no content."""
+    first: dict[str, int] = {}
+    for number, each in enumerate(listed):
+        if each.digest not in blobs:
+            first.setdefault(each.digest, number)
+    return list(first.values())
