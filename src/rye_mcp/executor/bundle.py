@@ -40,6 +40,10 @@ __all__ = ["MAX_BUNDLE_BYTES", "Bundle", "BundleSpaces"]
 MAX_BUNDLE_BYTES: Final = MAX_CARRIED_BYTES + (64 << 20)
 """How long a bundle may be: all files that a tool may bring along, and 64 MiB."""
 
+_VALUES_OF_A_FILE: Final = 6
+MAX_HEAD_VALUES: Final = _VALUES_OF_A_FILE * MAX_LISTED_NAMES + _json.MAX_VALUES
+"""How many values its head may hold: all files, and a large call. Other calls wait while they are read."""
+
 MAX_DEPTH: Final = 64
 """How many runs may be above the one that a bundle is for."""
 
@@ -148,6 +152,7 @@ class Bundle:
             text = canonical_json(head).encode("ascii")
         except IntegrityError as exc:
             raise _malformed(f"values that JSON can hold, found {exc}") from exc
+        _require_few_values(text)
         whole = b"".join([_MAGIC, len(text).to_bytes(_LENGTH), text, *(each.content for each in self.files)])
         if len(whole) + _DIGEST > MAX_BUNDLE_BYTES:
             raise _too_large(len(whole) + _DIGEST)
@@ -165,8 +170,10 @@ class Bundle:
             raise RyeError("content_changed", "expected a bundle as it was written, found other bytes")
         start = len(_MAGIC) + _LENGTH
         end = start + int.from_bytes(body[len(_MAGIC) : start])
+        text = body[start:end]
+        _require_few_values(text)
         try:
-            head = _json.decode(body[start:end])
+            head = _json.decode(text)
         except (_json.NotJsonError, ValueError, RecursionError) as exc:
             raise _malformed(f"a head in JSON, found {exc}") from exc
         found = cls(**_Head(head).fields(body[end:]))
@@ -185,6 +192,12 @@ def _hash(content: bytes) -> str:
 
 def _malformed(expected: str) -> RyeError:
     return RyeError("invalid_item", f"expected a bundle of a call: {expected}")
+
+
+def _require_few_values(text: bytes) -> None:
+    if len(text) > MAX_HEAD_VALUES and not _json.ValueCount(MAX_HEAD_VALUES).feed(text):
+        what = f"expected a call of at most {MAX_HEAD_VALUES} values, with its list of files, found more"
+        raise RyeError("too_large", what, hint="pass them in a file")
 
 
 def _too_large(size: int) -> RyeError:

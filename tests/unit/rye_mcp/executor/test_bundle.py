@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lilux import _json
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.bundle import MAX_DEPTH, Bundle, BundleSpaces
+from rye_mcp.executor.bundle import MAX_DEPTH, MAX_HEAD_VALUES, Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller, TraceContext
 from rye_mcp.executor.chain.files import Source
 from rye_mcp.items import SpaceName
@@ -199,6 +200,26 @@ def test_what_is_too_long_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(bundle, "MAX_BUNDLE_BYTES", len(data) - 1)
     refused("too_large", PLAIN.to_bytes)
     refused("too_large", lambda: Bundle.from_bytes(data))
+
+
+def test_too_many_values_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read without a pause holds up every other call of a worker, and the answers to its pings."""
+    many = {**head_of(PLAIN), "parameters": {"x": [[]] * MAX_HEAD_VALUES}}
+    data = whole(many)
+    read: list[int] = []
+    decode = _json.decode
+
+    def noted(text: bytes) -> Any:
+        read.append(len(text))
+        return decode(text)
+
+    monkeypatch.setattr(_json, "decode", noted)
+    refused("too_large", lambda: Bundle.from_bytes(data))
+    assert read == []
+    refused("too_large", replace(PLAIN, parameters=many["parameters"]).to_bytes)
+    most = replace(PLAIN, parameters={"x": [1] * _json.MAX_VALUES})
+    assert Bundle.from_bytes(most.to_bytes()) == most
+    assert len(read) == 1
 
 
 def test_values_that_json_cannot_hold_are_refused() -> None:
