@@ -44,6 +44,7 @@ def test_files_arrive_as_they_were_sent(tmp_path: Path) -> None:
         [row("a\0b")],
         [row("a" * 256)],
         [row("a/" * 2100 + "b")],
+        [row("a/" * 200 + "b")],
         [row(".git/config")],
         [row("sub/.GIT/hooks/x")],
         [row("a"), row("a")],
@@ -73,7 +74,9 @@ def test_bytes_that_are_no_list_are_refused(data: bytes) -> None:
     assert caught.value.code == "node_refused"
 
 
-@pytest.mark.parametrize("wanted", [b"[2]", b"[-1]", b"[0,0,0]", b'["0"]', b"{}", b"x", b"[1e9]"])
+@pytest.mark.parametrize(
+    "wanted", [b"[2]", b"[-1]", b"[0,0]", b"[0,    ".ljust(99) + b"1]", b'["0"]', b"{}", b"x", b"[1e9]"]
+)
 def test_a_worker_gets_no_more_than_what_is_listed(wanted: bytes) -> None:
     with pytest.raises(RyeError) as caught:
         list(pieces_of(FILES, wanted))
@@ -114,6 +117,16 @@ def test_a_blob_that_a_tool_has_changed_is_not_used(tmp_path: Path, change: Any)
     assert blobs.known([file]) == {}
     blobs.keep({file.digest: b"aaa"})
     assert blobs.known([file]) == {file.digest: b"aaa"}
+
+
+def test_a_file_takes_no_more_room_than_it_is_listed_with(tmp_path: Path) -> None:
+    """What is kept already could be written under any number of names, of which each says to be empty."""
+    large = listed(b"x" * 1000)
+    names = [Listed(f"f{number}", 0, large.digest, executable=False) for number in range(9)]
+    with pytest.raises(RyeError) as caught:
+        write_tree(tmp_path, [large, *names], {large.digest: b"x" * 1000})
+    assert caught.value.code == "content_changed"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
