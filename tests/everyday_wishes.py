@@ -4,8 +4,9 @@ The items are those of the system space, of public MCP servers that are bridged,
 Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
 that, and `LATER_WISHES` when the misses of these had been looked at. The examples of the system space were
 written after all three, by somebody who had read them. `UNSEEN_WISHES` come from somebody who had seen
-neither the examples nor the code, and nothing was changed for them: 17 of 20 were found. `BLIND_WISHES` were
-written from the names of the tools alone, before any search, and before the ranking was looked at again.
+neither the examples nor the code, and nothing was changed for them: 17 of 20 were found, and 18 since the
+category of an item counts. `BLIND_WISHES` were written from the names of the tools alone, before any search:
+17 of 20 were found, before that change and since.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = [
     "WISHES",
 ]
 
-LEAST_FOUND: Final = (19, 12, 15, 16)
+LEAST_FOUND: Final = (19, 12, 15, 17, 16)
 """How many of each set find the right item among the first three, at least."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Final, NamedTuple, NoReturn
 
-from lilux._connection import OnOutput, OnStarted
+from lilux._calls import OnOutput, OnStarted
 from lilux._dataclasses import dataclass
 from lilux._policy import Policy
 from lilux._protocol import DESCRIPTORS, OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool

@@ -30,20 +30,8 @@ from msgspec import structs
 
 from lilux import _loops
 from lilux import _protocol as protocol
-from lilux._connection import (
-    LOOK_EVERY_S,
-    OUTPUT_CREDIT,
-    Answer,
-    Call,
-    Connection,
-    Dialogue,
-    E,
-    OnBegun,
-    OnOutput,
-    OnStarted,
-    Outcome,
-    Run,
-)
+from lilux._calls import OUTPUT_CREDIT, Answer, Call, Dialogue, E, OnBegun, OnOutput, OnStarted, Outcome, Run
+from lilux._connection import LOOK_EVERY_S, Connection
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux._protocol import PROTOCOL, Hello
 from lilux._waiting import Waiting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lilux import _protocol as protocol
-from lilux._connection import OnOutput, OnStarted, Run
+from lilux._calls import OnOutput, OnStarted, Run
 from lilux._loops import Flag
 
 __all__ = ["Waiting"]

@@ -29,6 +29,7 @@ from rye_mcp.verbs.sign import SignRequest, sign
 from tests.bridge_world import Bridged
 from tests.everyday_wishes import (
     BIGGEST,
+    BLIND_WISHES,
     FURTHER_WISHES,
     LATER_WISHES,
     LEAST_FOUND,
@@ -198,7 +199,7 @@ async def test_everyday_wishes_find_what_is_meant_among_the_first_three(
     scene: Bridged, node_servers: Path, python_servers: Path
 ) -> None:
     await everything_installed(scene, node_servers, python_servers)
-    sets = (WISHES, FURTHER_WISHES, LATER_WISHES, UNSEEN_WISHES)
+    sets = (WISHES, FURTHER_WISHES, LATER_WISHES, UNSEEN_WISHES, BLIND_WISHES)
     with scene.app.catalog() as catalog:
         catalog.refresh()
         missed = {

@@ -28,7 +28,7 @@ from typing import Any, Final, Literal
 from msgspec import structs
 
 from lilux import _process, _supervisor
-from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
+from lilux._calls import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._dataclasses import dataclass
 from lilux._parking import CALL_DESCRIPTOR, NotParked, Parked, ParkSpec
 from lilux._policy import Bind, Enforced, Facts, Groups, Hosts, Limits, Policy, Ports

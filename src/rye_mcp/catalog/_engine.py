@@ -31,7 +31,7 @@ from rye_mcp.queries import FIELDS
 
 __all__ = ["Change", "Engine", "Entry", "Row", "file_for", "file_of"]
 
-SCHEMA_VERSION: Final = 11
+SCHEMA_VERSION: Final = 12
 
 MAX_MATCHES: Final = 1_500
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""

@@ -58,7 +58,8 @@ _LENGTH: Final = 2 * _MOST
 """How long a vector is; a component of more than half of that is cut to a byte."""
 
 WEIGHTS: Final = {
-    "name": 2, "title": 2, "description": 1, "tags": 1, "parameters": 1, "examples": 1, "body": 1
+    "name": 2, "title": 2, "description": 1, "category": 1, "tags": 1,
+    "parameters": 1, "examples": 1, "body": 1,
 }  # fmt: skip
 
 

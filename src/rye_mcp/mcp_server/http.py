@@ -36,7 +36,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.known_names import KnownNames
 from rye_mcp.mcp_server.framing import BUSY, one_line
 from rye_mcp.mcp_server.http_connections import connection_limit, listen, serve
-from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate
+from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Gate
 from rye_mcp.mcp_server.http_requests import (
     EXCHANGE_KEY,
     MAX_STREAMS,
@@ -288,7 +288,7 @@ def serve_http(make: Callable[..., RyeServer], projects: Projects, options: Http
     return 0
 
 
-def http_application(server: RyeServer, traffic: Traffic) -> Application:
+def http_application(server: RyeServer, traffic: Traffic) -> ASGIApp:
     """Both transports, and what is asked about health; a `Gate` stands in front of it."""
     sessions = Sessions(
         server._lowlevel_server,

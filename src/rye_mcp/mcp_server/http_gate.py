@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from mcp.types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lilux._dataclasses import dataclass
 from lilux._json import MAX_VALUES, ValueCount
@@ -79,12 +79,6 @@ _MEDIA_TYPES: Final = frozenset({b"content-type", b"accept"})
 
 _log = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 
 @dataclass(slots=True)
 class Standing:
@@ -108,7 +102,7 @@ class Gate:
 
     def __init__(
         self,
-        application: Application,
+        application: ASGIApp,
         *,
         token: Token | None,
         names: KnownNames,

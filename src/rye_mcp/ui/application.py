@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, check_item_id
@@ -21,7 +22,7 @@ from rye_mcp.runs.outputs import RunOutputs, not_kept
 from rye_mcp.runs.records import RUNNING
 from rye_mcp.ui.documents import ICON
 from rye_mcp.ui.events import change_events, log_state, questions_state, run_events
-from rye_mcp.ui.guard import Application, form_of
+from rye_mcp.ui.guard import form_of
 from rye_mcp.ui.layout import path
 from rye_mcp.ui.markup import Content, tag
 from rye_mcp.ui.parts import Parts
@@ -36,7 +37,7 @@ _REPORT: Final = "try the other views; RYE_TRACEBACK=1 rye ui, and report what i
 _log = logging.getLogger(__name__)
 
 
-def ui_application(parts: Parts, *, cookie: str) -> Application:
+def ui_application(parts: Parts, *, cookie: str) -> ASGIApp:
     """The views, for requests that the guard has let in; `cookie` is the name of the session's."""
     pages = _Pages(parts, cookie)
     routes = [

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import anyio
 from anyio import to_thread
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rye_mcp.ui.early import entrance
-from rye_mcp.ui.guard import Application, Receive, Scope, Send
 
 __all__ = ["Entrance"]
 
@@ -16,9 +16,9 @@ __all__ = ["Entrance"]
 class Entrance:
     """Answers a browser that has no session yet, and passes everything else on once the views are there."""
 
-    def __init__(self, build: Callable[[], Application]) -> None:
+    def __init__(self, build: Callable[[], ASGIApp]) -> None:
         self._build = build
-        self._views: Application | None = None
+        self._views: ASGIApp | None = None
         self._is_built = anyio.Event()
 
     async def build(self) -> None:

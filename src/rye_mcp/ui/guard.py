@@ -8,14 +8,14 @@ token of its forms. The browser runs nothing of an answer, frames and keeps none
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rye_mcp.known_names import STATUS_OF_UNKNOWN, KnownNames
 from rye_mcp.ui.documents import HEADERS
@@ -31,17 +31,11 @@ MAX_FORM_BYTES: Final = 64 << 10
 
 _log = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 
 class Guard:
     """The application behind these checks."""
 
-    def __init__(self, application: Application, *, session: Session, names: KnownNames, cookie: str) -> None:
+    def __init__(self, application: ASGIApp, *, session: Session, names: KnownNames, cookie: str) -> None:
         self._application = application
         self._session = session
         self._names = names

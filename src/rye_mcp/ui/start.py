@@ -20,8 +20,9 @@ from rye_mcp.ui.early import EarlyEntrance, names_of
 from rye_mcp.ui.session import Codes, Session, terminal
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from rye_mcp.app import App, Settings
-    from rye_mcp.ui.guard import Application
     from rye_mcp.ui.parts import CheckUp
 
 __all__ = ["serve_ui"]
@@ -107,7 +108,7 @@ class _Opening:
         self._lock = Lock()
         self._app: App | None = None
 
-    def views(self, cookie: str) -> Application:
+    def views(self, cookie: str) -> ASGIApp:
         """The views; `cookie` is the name of the session's."""
         from rye_mcp.runs.live import LiveView
         from rye_mcp.runs.log import RunLog

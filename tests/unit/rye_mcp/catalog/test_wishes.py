@@ -164,8 +164,13 @@ def item(**fields: str) -> Mapping[str, str]:
 
 def test_an_item_has_the_same_vector_on_every_machine(table: WordTable) -> None:
     said = {"name": "convert to mp3", "title": "", "description": "converts videos", "tags": "sound"}
-    item = {**said, "parameters": "path of the video", "examples": "turn this into sound", "body": ""}
-    [vector] = table.of_items([item])
+    said |= {
+        "category": "",
+        "parameters": "path of the video",
+        "examples": "turn this into sound",
+        "body": "",
+    }
+    [vector] = table.of_items([said])
     assert hashlib.sha256(vector).hexdigest()[:16] == "123266a39f6329d5"
 
 
@@ -193,6 +198,12 @@ def test_the_name_counts_twice_and_what_comes_again_or_late_not_at_all(table: Wo
     assert one == again == late
     sound = table.of_word("sound")
     assert similarity(named, sound) > similarity(one, sound)
+
+
+def test_the_server_of_a_bridged_tool_which_is_its_category_says_what_it_is_about(table: WordTable) -> None:
+    said = {"name": "add observations", "description": "adds observations to existing entities"}
+    bare, bridged = table.of_items([item(**said), item(**said, category="mcp memory")])
+    assert similarity(bridged, table.of_word("remember")) > similarity(bare, table.of_word("remember"))
 
 
 def test_a_word_that_is_not_in_the_table_has_the_vector_of_its_stem(table: WordTable) -> None:
