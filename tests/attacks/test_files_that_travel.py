@@ -5,6 +5,7 @@ A node that somebody else keeps gets no secret, and no caller chooses the direct
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.nodes.trees import Listed, write_tree
 from rye_mcp.trust.approvals import Approvals
 from tests.engine_world import (
     MEGABYTE,
@@ -141,7 +143,7 @@ async def test_what_a_tool_makes_of_its_directory_neither_stays_on_the_node_nor_
     async with site.executor() as executor:
         [directory] = lines_of(await executor.run("demo/deep"))
         assert "/trees/" in directory
-        assert not os.path.lexists(directory), "while the worker goes on"
+        assert await anyio.to_thread.run_sync(os.path.lexists, directory) is False, "the worker goes on"
 
 
 async def test_a_project_of_empty_files_does_not_wait_for_them(site: Site, project: Path) -> None:
@@ -151,6 +153,18 @@ async def test_a_project_of_empty_files_does_not_wait_for_them(site: Site, proje
     site.pair.server.sign("demo/list.sh", workspace_tool(LIST, "tree"))
     with anyio.fail_after(30):
         assert lines_of(await site.run("demo/list")) == ["./empty"]
+
+
+async def test_a_file_takes_no_more_room_than_it_is_listed_with(tmp_path: Path) -> None:
+    """What is kept already could be written under any number of names, of which each says to be empty."""
+    content = b"x" * 1000
+    digest = hashlib.sha256(content).hexdigest()
+    sizes = [1000, *[0] * 9]
+    listed = [Listed(f"f{number}", size, digest, executable=False) for number, size in enumerate(sizes)]
+    with pytest.raises(RyeError) as caught:
+        write_tree(tmp_path, listed, {digest: content})
+    assert caught.value.code == "content_changed"
+    assert os.listdir(tmp_path) == ["f0"]  # noqa: PTH208 - names alone
 
 
 GREEDY = """\

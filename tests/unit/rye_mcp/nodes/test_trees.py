@@ -119,16 +119,6 @@ def test_a_blob_that_a_tool_has_changed_is_not_used(tmp_path: Path, change: Any)
     assert blobs.known([file]) == {file.digest: b"aaa"}
 
 
-def test_a_file_takes_no_more_room_than_it_is_listed_with(tmp_path: Path) -> None:
-    """What is kept already could be written under any number of names, of which each says to be empty."""
-    large = listed(b"x" * 1000)
-    names = [Listed(f"f{number}", 0, large.digest, executable=False) for number in range(9)]
-    with pytest.raises(RyeError) as caught:
-        write_tree(tmp_path, [large, *names], {large.digest: b"x" * 1000})
-    assert caught.value.code == "content_changed"
-    assert [each.name for each in tmp_path.iterdir()] == ["a"]
-
-
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("in the way")
     with pytest.raises(RyeError) as caught:
