@@ -198,7 +198,7 @@ def test_a_long_header_is_not_read_inside_of_a_call() -> None:
 
 
 async def test_the_event_loop_does_not_read_the_result_of_a_node(pair: Pair) -> None:
-    """A long one is read where it waits for its turn; while others have all turns, everything else goes on."""
+    """A long one is read where it waits for its turn; while others have all turns, all else goes on."""
     word = "x" * SMALL_BYTES
     bundle, found, free = await pair.bundle("demo/count", {"word": word}), list[Remote](), threading.Event()
 
