@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "caller", "on_behalf_of", "running"]
+__all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "caller", "is_trio", "on_behalf_of", "running"]
 
 Finish = Callable[[], Awaitable[None]]
 
@@ -90,10 +90,15 @@ class Loop(Protocol):
 
 def running() -> Hashable:
     """The event loop that runs this task."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        return trio.lowlevel.current_trio_token()  # type: ignore[no-any-return]
+    if is_trio():
+        return sys.modules["trio"].lowlevel.current_trio_token()  # type: ignore[no-any-return]
     return asyncio.get_running_loop()
+
+
+def is_trio() -> bool:
+    """Whether it is one of trio, and not of asyncio."""
+    trio = sys.modules.get("trio")
+    return trio is not None and trio.lowlevel.in_trio_task()
 
 
 def bind(loop: Hashable) -> Loop:

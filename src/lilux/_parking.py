@@ -71,7 +71,8 @@ class ParkSpec:
 
     It is started in `cwd` with exactly the environment of its runtime, and confined as `policy` says. With
     a `language`, the runtime is an interpreter of it with options only, and what it waits with is added.
-    `limit` is how many seconds it may wait; then it is ended.
+    `limit` is how many seconds it may wait; then it is ended. If a call has to wait for it, it is `awaited`:
+    what is forked from a zygote does not rehearse its call then.
     """
 
     runtime: RuntimeSpec
@@ -81,6 +82,7 @@ class ParkSpec:
     descriptors: Mapping[int, int] = field(default_factory=dict)
     language: Language | None = None
     limit: float = PARK_LIMIT_S
+    awaited: bool = False
 
     def process(self) -> ProcessSpec:
         """The process that is started."""

@@ -88,6 +88,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Open descriptors of this process, by the numbers that they have in the tool."""
     park_limit_ms: int | None = None
     """How long the tool waits for its call; None for one that is not parked."""
+    park_awaited: bool = False
+    """A call waits for it already."""
     prepare: bool = False
     """It waits for no call: it is a zygote."""
     zygote: int | None = None
@@ -132,7 +134,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         if self.descriptors:
             header["descriptors"] = list(self.descriptors)
         if self.park_limit_ms is not None:
-            header["park"] = {"limit_ms": self.park_limit_ms}
+            awaited = {"awaited": True} if self.park_awaited else {}
+            header["park"] = {"limit_ms": self.park_limit_ms, **awaited}
 
 
 @dataclass(frozen=True, slots=True)

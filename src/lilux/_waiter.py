@@ -349,7 +349,8 @@ class Zygote:
         self.place(order["places"], passed)
         self.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         renew_randomness()
-        rehearse()
+        if not order["awaited"]:
+            rehearse()
 
     def give_up(self, keep: int) -> None:
         """Keep these capabilities and no others, also for whatever is executed."""
@@ -382,7 +383,8 @@ class Zygote:
 def rehearse() -> None:
     """Do what every call does, to no effect, so that the interpreter has at hand what it looks up for it.
 
-    In what was forked, this is what copies the pages that the call will write, while there is no call yet.
+    In what was forked, this is what copies the pages that the call will write, while there is no call yet. A
+    call that waits already gains nothing by it.
     """
     kept = [*sys.argv], [*sys.path], [*getattr(sys, "orig_argv", ())]
     call = json.loads(

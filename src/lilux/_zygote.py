@@ -119,8 +119,9 @@ class Zygote(Generic[R]):
         result_fd: bool = False,
         descriptors: Mapping[int, int] | None = None,
         limit: float = PARK_LIMIT_S,
+        awaited: bool = False,
     ) -> Parked[R]:
-        """Fork what waits for the next call. NotParked `zygote_busy` until what was forked before has ended.
+        """Fork what waits for a call. NotParked `zygote_busy` until what was forked before has ended.
 
         In a cell it gets one of its own; its policy may differ from that of the zygote in what it sees.
         """
@@ -133,6 +134,7 @@ class Zygote(Generic[R]):
             descriptors=descriptors or {},
             language="python",
             limit=limit,
+            awaited=awaited,
         )
         begun = time.monotonic()
         waiting = await self._supervisor.park(self._request(spec))
@@ -167,7 +169,9 @@ class Zygote(Generic[R]):
         )
         request = request_of(Halves(RuntimeSpec(command="python"), call).whole())
         limit = milliseconds("limit", spec.limit)
-        return structs.replace(request, park_limit_ms=limit, zygote=self._waiting.id)
+        return structs.replace(
+            request, park_limit_ms=limit, park_awaited=spec.awaited, zygote=self._waiting.id
+        )
 
 
 def zygote_request(spec: ZygoteSpec) -> RunRequest:

@@ -22,17 +22,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import field
-from functools import partial
 from itertools import islice
 from threading import Event
 from typing import Any, Final, Generic, TypeVar
 
 import anyio
-from anyio import CancelScope, CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
+from anyio import CancelScope, CapacityLimiter, WouldBlock, to_thread
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 
+from lilux import _loops
 from lilux._dataclasses import dataclass
 from lilux._loops import caller, on_behalf_of
+from lilux._threads import in_thread
 
 __all__ = [
     "HANDS",
@@ -95,12 +96,31 @@ async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Ans
     """
     if _is_on_a_trip.get():
         return work()
-    done = partial(to_thread.run_sync, work, limiter=_turns_here().file_hands)
     if not shielded:
-        return await done()
+        return await _in_file_thread(work)
     answers: list[Answer] = []
     with CancelScope(shield=True):
-        answers.append(await done())
+        answers.append(await _in_file_thread(work))
+    return answers[0]
+
+
+async def _in_file_thread(work: Callable[[], Answer]) -> Answer:
+    """Do the work in one of few threads; a call that is given up waits for what runs."""
+    hands = _turns_here().file_hands
+    if _loops.is_trio():
+        return await to_thread.run_sync(work, limiter=hands)
+    await checkpoint_if_cancelled()
+    hand = object()
+    try:
+        hands.acquire_on_behalf_of_nowait(hand)
+    except WouldBlock:
+        await hands.acquire_on_behalf_of(hand)
+    answers: list[Answer] = []
+    try:
+        with CancelScope(shield=True):
+            answers.append(await in_thread(work))
+    finally:
+        hands.release_on_behalf_of(hand)
     return answers[0]
 
 
@@ -208,8 +228,8 @@ def beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) 
     async def done() -> None:
         await work()
 
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
+    if _loops.is_trio():
+        trio = sys.modules["trio"]
         trio.lowlevel.spawn_system_task(done, context=contextvars.copy_context())
         return
     task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())

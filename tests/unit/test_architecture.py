@@ -78,6 +78,7 @@ MAY_BE_REACHED = {
     "lilux._supervisor": "supervisors that lie, hang or are killed, and their pids",
     "lilux._stamps": "a change that no clock can tell from the one before it",
     "lilux._templates": "a table of templates, and texts that must not be taken for one",
+    "lilux._threads": "what a thread that has no work leaves, and the child of a fork",
     "lilux._trees": "links and odd files at every place of a path, under any race",
     "lilux.runtime._dotenv": "a table of lines, and any bytes at all",
     "lilux.runtime._env_config": "which interpreter a configuration names, whether it is there or not",

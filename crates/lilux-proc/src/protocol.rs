@@ -150,6 +150,9 @@ pub struct ParkRequest {
     /// It is ended when it has waited so long.
     #[serde(default = "default_park_limit")]
     pub limit_ms: u64,
+    /// A call waits for it: nothing is done first that makes only a later call faster.
+    #[serde(default)]
+    pub awaited: bool,
 }
 
 fn default_park_limit() -> u64 {

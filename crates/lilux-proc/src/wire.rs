@@ -42,6 +42,8 @@ pub struct StartOrder {
     /// What to learn from the run.
     pub observe: Option<ObserveRequest>,
     pub role: Role,
+    /// A call waits for what is parked.
+    pub awaited: bool,
 }
 
 impl StartOrder {
@@ -81,7 +83,20 @@ impl StartOrder {
             (false, Some(_)) => Role::Forked,
             (false, None) => Role::Tool,
         };
-        Self { shape, stdin, in_file, notify, timeout_ms, descriptors, confinement, door, observe, role }
+        let awaited = parked.is_some_and(|park| park.awaited);
+        Self {
+            shape,
+            stdin,
+            in_file,
+            notify,
+            timeout_ms,
+            descriptors,
+            confinement,
+            door,
+            observe,
+            role,
+            awaited,
+        }
     }
 }
 

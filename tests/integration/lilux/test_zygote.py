@@ -102,25 +102,27 @@ async def run(
     source: str,
     place: Path,
     *args: str,
+    awaited: bool = False,
     **fields: Any,
 ) -> SubprocessResult:
     script = place / "tool.py"
     script.write_text(source)
-    parked = await zygote.park(policy=policy)
+    parked = await zygote.park(policy=policy, awaited=awaited)
     call = CallSpec(args=[str(script), *args], cwd="/", policy=policy, timeout=60, **fields)
     result = await parked.run(call)
     assert result.success, result.stderr
     return result
 
 
+@pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("tier", TIERS)
 async def test_what_a_tool_changes_is_not_seen_by_the_next(
-    primitive: SubprocessPrimitive, tmp_path: Path, tier: str
+    primitive: SubprocessPrimitive, tmp_path: Path, tier: str, awaited: bool
 ) -> None:
     zygote = await primitive.zygote(spec := spec_of(tier, tmp_path))
     before = await run(zygote, spec.policy, CHANGES, tmp_path, "look")
-    changed = await run(zygote, spec.policy, CHANGES, tmp_path, "change")
-    after = await run(zygote, spec.policy, CHANGES, tmp_path, "look")
+    changed = await run(zygote, spec.policy, CHANGES, tmp_path, "change", awaited=awaited)
+    after = await run(zygote, spec.policy, CHANGES, tmp_path, "look", awaited=awaited)
     assert json.loads(after.stdout) == json.loads(before.stdout)
     assert changed.cleanup is not None
     assert changed.cleanup.ended == 1
@@ -131,11 +133,22 @@ async def test_a_secret_of_one_call_is_not_in_the_memory_of_the_next(
     primitive: SubprocessPrimitive, tmp_path: Path, tier: str
 ) -> None:
     zygote = await primitive.zygote(spec := spec_of(tier, tmp_path))
-    fields = {"env": {"SECRET": SECRET.decode()}, "input": SECRET}
+    fields: dict[str, Any] = {"env": {"SECRET": SECRET.decode()}, "input": SECRET}
     with_it = await run(zygote, spec.policy, SEARCH, tmp_path, HIDDEN, **fields)
     assert int(with_it.stdout) > 0, "the search would find it"
     without = await run(zygote, spec.policy, SEARCH, tmp_path, HIDDEN)
     assert int(without.stdout) == 0
+
+
+async def test_what_a_call_waits_for_touches_less_memory_than_what_rehearses_one(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    """A page that was touched is copied, which is most of what a fork costs."""
+    source = "import resource\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)\n"
+    zygote = await primitive.zygote(spec_of("none", tmp_path))
+    rehearsed = await run(zygote, None, source, tmp_path)
+    awaited = await run(zygote, None, source, tmp_path, awaited=True)
+    assert int(awaited.stdout) < int(rehearsed.stdout)
 
 
 async def test_what_is_random_differs_in_everything_that_is_forked(

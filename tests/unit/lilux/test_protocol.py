@@ -152,7 +152,10 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
         protocol.RunRequest(command="python3", args=["-B"], park_limit_ms=60_000, prepare=True),
         7,
     ),
-    "run_forked": (protocol.RunRequest(command="", zygote=7, result_fd=True, park_limit_ms=60_000), 8),
+    "run_forked": (
+        protocol.RunRequest(command="", zygote=7, result_fd=True, park_limit_ms=60_000, park_awaited=True),
+        8,
+    ),
     "call_minimal": (protocol.CallRequest(protocol.RunRequest(command="python3")), 7),
     "call_full": (
         protocol.CallRequest(

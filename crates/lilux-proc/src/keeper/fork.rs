@@ -75,11 +75,11 @@ impl Keeper {
     ) -> Result<Beginning, SpawnError> {
         let zygote = self.zygote.as_mut().ok_or_else(|| failed("zygote", Errno::CHILD))?;
         let known = zygote.pid;
-        let places = order.places(passed.len());
+        let (places, awaited) = (order.places(passed.len()), order.awaited);
         let passed: Vec<BorrowedFd<'_>> = passed.iter().map(AsFd::as_fd).collect();
         let confinement = order.confinement.as_deref();
         let Some(confinement) = confinement.filter(|confinement| confinement.level == Tier::Cell) else {
-            let request = ForkRequest { places, in_cell: false, in_walls: false, keep: 0 };
+            let request = ForkRequest { places, in_cell: false, in_walls: false, keep: 0, awaited };
             let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
             let enforced = zygote.enforced.clone();
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
@@ -99,7 +99,7 @@ impl Keeper {
         let (init, entries) =
             founded.map_err(|failure| failed(&format!("{:?}", failure.stage), failure.errno))?;
         let (ruleset, keep) = (plan.ruleset(), plan.keep().bits());
-        let request = ForkRequest { places, in_cell: true, in_walls: ruleset.is_some(), keep };
+        let request = ForkRequest { places, in_cell: true, in_walls: ruleset.is_some(), keep, awaited };
         let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(ruleset).chain(entries.borrowed()).collect();
         let forked = zygote.fork(&request, &all).map_err(|errno| failed("fork", errno)).and_then(|leader| {
             is_new_child(leader, known).map_err(|errno| failed("child", errno))?;

@@ -42,6 +42,8 @@ pub(super) struct ForkRequest {
     pub(super) in_walls: bool,
     /// Capabilities, as a set of bits: those that are kept.
     pub(super) keep: u64,
+    /// A call waits for it: it need not rehearse one.
+    pub(super) awaited: bool,
 }
 
 /// What it says when it is ready, and when it has forked.

@@ -164,7 +164,7 @@ class Turn:
             return None
         found.busy_since = time.monotonic()
         try:
-            seat = await forked(found, process)
+            seat = await forked(found, process, awaited=True)
         except BaseException as exc:
             self._spoil(found)
             self._return(found)
@@ -194,10 +194,19 @@ class Turn:
             self._pool.returned(self.kind, slot)
 
 
-async def forked(slot: Slot, process: Halves, *, room: Room | None = None, limit: float = PARK_S) -> Seat:
-    """What waits for a call, forked from this zygote; NotParked when that can't be."""
+async def forked(
+    slot: Slot,
+    process: Halves,
+    *,
+    room: Room | None = None,
+    limit: float = PARK_S,
+    awaited: bool = False,
+) -> Seat:
+    """What waits for a call, or is awaited by one, forked from this zygote; NotParked when that can't be."""
     call = process.call
-    parked = await slot.zygote.park(policy=call.policy, result_fd=call.result_fd, limit=limit)
+    parked = await slot.zygote.park(
+        policy=call.policy, result_fd=call.result_fd, limit=limit, awaited=awaited
+    )
     recipe = replace(slot.recipe, policy=call.policy)
     return Seat(parked, recipe, room, process.runtime.env, slot)
 

@@ -8,7 +8,7 @@ fn parked_run() -> RunRequest {
         env: environment([("LANG", b"C.UTF-8")]),
         result_fd: true,
         policy: Some(Policy { tier: Tier::Cell, ..Policy::default() }),
-        park: Some(ParkRequest { limit_ms: 60_000 }),
+        park: Some(ParkRequest { limit_ms: 60_000, awaited: false }),
         ..run(7, "python3")
     }
 }
@@ -56,7 +56,7 @@ fn forked_run() -> RunRequest {
         id: 8,
         zygote: Some(7),
         result_fd: true,
-        park: Some(ParkRequest { limit_ms: 60_000 }),
+        park: Some(ParkRequest { limit_ms: 60_000, awaited: true }),
         ..run(8, "")
     }
 }
