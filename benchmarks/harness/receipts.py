@@ -192,7 +192,7 @@ def _write_batch(
 
     def work(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        link = chain.next_link(connection, MarkFile(state).read())
+        link = chain.next_link(connection, MarkFile(state))
         for number in numbers:
             record = _record(number)
             row = row_of(record)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.ui_house import House, furnished, going_on
 from tests.ui_world import RunningPage, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -263,9 +263,13 @@ def test_axe_finds_no_serious_fault(
     node: NodePrograms, browser: Browser, context: BrowserContext, running: RunningPage, house: House
 ) -> None:
     axe = (node.place / "node_modules/axe-core/axe.min.js").read_text()
-    for scheme in ("light", "dark"):
+    looks: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1100), ("dark", 400))
+    for scheme, width in looks:
         # Its own script is let in; the cookie is that of the session.
-        looking = browser.new_context(base_url=running.address, color_scheme=scheme, bypass_csp=True)
+        window: ViewportSize = {"width": width, "height": 800}
+        looking = browser.new_context(
+            base_url=running.address, color_scheme=scheme, viewport=window, bypass_csp=True
+        )
         looking.add_cookies(context.cookies())  # type: ignore[arg-type]
         page = looking.new_page()
         for path in (

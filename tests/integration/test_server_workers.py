@@ -19,14 +19,18 @@ from tests.mcp_world import Workshop, facts
 from tests.people import Person
 
 TOOL = '''\
-"""Says where it is."""
+"""Says a word, however long, or waits."""
+
+import time
 
 __version__ = "1.0.0"
 __executor_id__ = "python_runtime"
 
 
 def main(word):
-    return {"word": word}
+    if word == "wait":
+        time.sleep(600)
+    return {"word": "x" * 200_000 if word == "long" else word}
 '''
 
 KEY = "a-key-that-the-workers-share-0123456789"
@@ -124,3 +128,31 @@ async def test_an_answer_counts_once_in_all_workers(workers: list[HttpServer]) -
             codes.append(facts(answered).get("code"))
         assert codes == [None, "confirmation_outdated"]
         assert len(set(balancer.asked)) == 2
+
+
+async def test_a_run_that_nobody_waits_for_is_followed_and_ended_by_any_worker(
+    workers: list[HttpServer],
+) -> None:
+    async with balanced(workers) as (client, balancer):
+        begun = facts(await client.call_tool("execute", {**call("wait"), "async": True}))
+        assert begun["status"] == "running"
+        balancer.asked.clear()
+        for _ in workers:
+            found = facts(await client.call_tool("execute", {"run_id": begun["run_id"]}))
+            assert (found["status"], found["run_id"]) == ("running", begun["run_id"])
+        assert set(balancer.asked) == {worker.port for worker in workers}
+        ended = [
+            facts(await client.call_tool("execute", {"run_id": begun["run_id"], "action": "cancel"}))
+            for _ in workers
+        ]
+    assert [each["status"] for each in ended] == ["cancelled", "cancelled"]
+
+
+async def test_long_output_that_one_worker_has_kept_is_read_from_another(workers: list[HttpServer]) -> None:
+    async with balanced(workers) as (client, balancer):
+        found = facts(await client.call_tool("execute", call("long")))
+        balancer.asked.clear()
+        for _ in workers:
+            piece = facts(await client.call_tool("load", {"run_id": found["kept"][0]["handle"]}))
+            assert piece["content"].startswith('{"word":"xxx'), piece
+        assert set(balancer.asked) == {worker.port for worker in workers}

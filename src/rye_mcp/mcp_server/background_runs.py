@@ -2,6 +2,7 @@
 
 A run belongs to the server that began it, and ends with the first transport that is open. The call that
 begins a run hears of a refusal at once, and gets the run id when the tool really runs. Ids cannot be guessed.
+Workers with one key follow and end the runs of each other (`RunBoard`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from lilux._dataclasses import dataclass
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.logs import facts_of
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from rye_mcp.executor.primitive_executor import Watch
+    from rye_mcp.runs.board import BoardRow, RunBoard
 
 __all__ = ["MAX_KEPT", "MAX_RUNNING", "BackgroundRuns"]
 
@@ -31,6 +35,9 @@ MAX_RUNNING: Final = 64
 
 MAX_KEPT: Final = 256
 """Of how many runs the answer is kept."""
+
+LOOK_EVERY_S: Final = 0.2
+"""How often a run is written down for other workers, which then may be so late."""
 
 TAIL_BYTES: Final = 4096
 """How much of the end of each stream is shown while a tool runs."""
@@ -52,6 +59,8 @@ class _Run:
     is_over: anyio.Event = field(default_factory=anyio.Event)
     answer: Mapping[str, Any] | None = None
     refusal: Exception | None = None
+    is_shown: anyio.Event = field(default_factory=anyio.Event)
+    """Other workers can follow it, as far as there are any."""
     tails: dict[str, bytes] = field(default_factory=dict)
 
     def on_begun(self, run_id: str) -> None:
@@ -73,6 +82,21 @@ class _Run:
         return answer
 
 
+def _plain(run_id: str) -> str:
+    """An id, of which a caller may also say the handle of its output."""
+    from rye_mcp.runs.ids import parse_handle
+
+    return parse_handle(run_id)[0]
+
+
+async def _written(write: Callable[[], None]) -> None:
+    """Write for the other workers; if that fails, only this one can be asked about the run."""
+    try:
+        await off_loop(write, shielded=True)
+    except (OSError, RyeError) as exc:
+        _log.warning("other workers can't see a run: %s", exc)
+
+
 async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
@@ -83,9 +107,10 @@ async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class BackgroundRuns:
-    """The runs of one server."""
+    """The runs of one server; other workers find them on the `board`, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, board: RunBoard | None = None) -> None:
+        self._board = board
         self._groups: list[TaskGroup] = []
         self._runs: dict[str, _Run] = {}
         self._running = 0
@@ -119,6 +144,8 @@ class BackgroundRuns:
         except anyio.get_cancelled_exc_class():
             run.scope.cancel()
             raise
+        if self._board is not None:
+            await run.is_shown.wait()
         if run.run_id is None:
             raise run.refusal or RyeError("cancelled", "expected the run to begin, found that it was ended")
         self._runs[run.run_id] = run
@@ -126,28 +153,70 @@ class BackgroundRuns:
         return run.as_dict()
 
     def status(self, run_id: str) -> Mapping[str, Any]:
-        """How far a run is, or its answer."""
-        run = self._find(run_id)
+        """How far a run is, or its answer; of another worker's run, from the disk."""
+        run = self._own(run_id)
+        if run is None:
+            return self._elsewhere(run_id).answer
         return run.as_dict() if run.answer is None else run.answer
 
     async def cancel(self, run_id: str) -> Mapping[str, Any]:
         """End a run, and wait until all of it is gone; one that is over stays as it is."""
-        run = self._find(run_id)
+        run = self._own(run_id)
+        if run is None:
+            return await self._cancel_elsewhere(run_id)
         run.scope.cancel()
         await run.is_over.wait()
         return self.status(run_id)
 
-    def _find(self, run_id: str) -> _Run:
-        from rye_mcp.runs.ids import parse_handle
+    def _own(self, run_id: str) -> _Run | None:
+        return self._runs.get(_plain(run_id))
 
-        run = self._runs.get(parse_handle(run_id)[0])
-        if run is None:
+    def _elsewhere(self, run_id: str) -> BoardRow:
+        """A run of another worker; RyeError `run_not_found`, or `lost` if that worker has ended before it."""
+        row = None if self._board is None else self._board.read(_plain(run_id))
+        if row is None:
             what = "expected a run that this server has begun with async: true, found none with this id"
             hint = "follow a run by the run_id that async: true gave; load reads the output of others"
             raise RyeError("run_not_found", what, hint=hint, run_id=run_id)
-        return run
+        if row.is_lost:
+            what = "expected the worker that had begun the run, found that it has ended, and the run with it"
+            raise RyeError("lost", what, run_id=run_id)
+        return row
+
+    async def _cancel_elsewhere(self, run_id: str) -> Mapping[str, Any]:
+        while not (row := await off_loop(partial(self._elsewhere, run_id))).is_over:
+            if self._board is not None:
+                await off_loop(partial(self._board.ask_to_end, _plain(run_id)))
+            await anyio.sleep(LOOK_EVERY_S)
+        return row.answer
 
     async def _run(self, run: _Run, work: Work) -> None:
+        """A run, which other workers see as long as it goes on, and its answer after that."""
+        try:
+            async with anyio.create_task_group() as group:
+                if self._board is not None:
+                    group.start_soon(self._show, run, self._board)
+                await self._do(run, work)
+                group.cancel_scope.cancel()
+        finally:
+            if self._board is not None and run.run_id is not None and run.answer is not None:
+                over = partial(self._board.write, run.run_id, run.answer, is_over=True)
+                await _written(over)
+                await off_loop(self._board.sweep, shielded=True)
+            run.is_over.set()
+            run.is_known.set()
+            run.is_shown.set()
+
+    async def _show(self, run: _Run, board: RunBoard) -> None:
+        await run.is_known.wait()
+        while (run_id := run.run_id) is not None and run.answer is None:
+            await _written(partial(board.write, run_id, run.as_dict(), is_over=False))
+            run.is_shown.set()
+            if await off_loop(partial(board.is_to_end, run_id)):
+                run.scope.cancel()
+            await anyio.sleep(LOOK_EVERY_S)
+
+    async def _do(self, run: _Run, work: Work) -> None:
         from rye_mcp.executor.primitive_executor import Watch
         from rye_mcp.mcp_server.answers import unexpected
 
@@ -162,8 +231,6 @@ class BackgroundRuns:
             if run.answer is None:
                 run.answer = {"status": "cancelled", "item_id": run.item_id, "run_id": run.run_id}
             self._running -= 1
-            run.is_over.set()
-            run.is_known.set()
             outcome = run.answer.get("code") or run.answer.get("status")
             _log.info("a run is over", extra=facts_of(run=run.run_id, outcome=outcome))
 

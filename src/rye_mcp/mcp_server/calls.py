@@ -134,7 +134,7 @@ async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]
     if "run_id" in arguments:
         if arguments.get("action") == "cancel":
             return await asked.runs.cancel(arguments["run_id"])
-        return asked.runs.status(arguments["run_id"])
+        return await off_loop(partial(asked.runs.status, arguments["run_id"]))
     request = ExecuteRequest(
         arguments["item_id"],
         ItemType(arguments["item_type"]),

@@ -69,6 +69,7 @@ from rye_mcp.mcp_server.requests import (
 )
 from rye_mcp.mcp_server.skills import SkillsExtension
 from rye_mcp.mcp_server.subscriptions import Announcer, SubscriptionHandlers
+from rye_mcp.own_directories import state_directory
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.configuration import Action
     from rye_mcp.mcp_server.calls import Asked
+    from rye_mcp.runs.board import RunBoard
 
 __all__ = ["RyeServer"]
 
@@ -120,7 +122,7 @@ class RyeServer(MCPServer[None]):
         )
         self._changes = FileChanges()
         self._apps = OpenProjects(open_app, self._changes.forget)
-        self._runs = BackgroundRuns()
+        self._runs = BackgroundRuns(_board(state_keys))
         self._native = ExposedTools(expose)
         self._confirm = confirm
         self._announcing = Announcer(bus, self._runs.beside)
@@ -355,6 +357,15 @@ class RyeServer(MCPServer[None]):
             if not self._lives:
                 with anyio.CancelScope(shield=True):
                     await self._apps.close()
+
+
+def _board(keys: tuple[str, ...]) -> RunBoard | None:
+    """Where workers with the same keys see the runs of each other; None for a server of its own."""
+    if not keys:
+        return None
+    from rye_mcp.runs.board import RunBoard
+
+    return RunBoard(state_directory(), keys)
 
 
 def _import_calls() -> None:

@@ -115,7 +115,7 @@ def test_health_counts_what_has_run(page: httpx.Client) -> None:
     assert re.search(r"<strong>1</strong> <span class=\"faint\">failed", found)
     assert re.search(r"<strong>50 %</strong> <span class=\"faint\">warm", found)
     assert found.count("<svg") == 3
-    assert "the last week" in shown(page, "/health", span="7d")
+    assert "The last week" in shown(page, "/health", span="7d")
 
 
 @pytest.mark.thorough

@@ -25,9 +25,14 @@ def health_view(span: str, findings: Sequence[Finding] | None, parts: Parts) -> 
     name, length = _SPANS.get(span, _SPANS["24h"])
     yield tag("h1", "Health")
     yield section(f"The last {name}", *_figures(length, parts))
-    links = (tag("a", f"the last {each[0]}", href=f"/health?span={key}") for key, each in _SPANS.items())
-    yield tag("p", "Show ", *(part for link in links for part in (link, " ")), class_="faint")
+    yield tag("ul", (tag("li", _link(each, name)) for each in _SPANS), class_="spans")
     yield section("Checks", *_checks(findings), id="checks")
+
+
+def _link(span: str, shown: str) -> Markup:
+    name = _SPANS[span][0]
+    current = "true" if name == shown else None
+    return tag("a", f"The last {name}", href=f"/health?span={span}", aria_current=current)
 
 
 def _figures(length: timedelta, parts: Parts) -> Iterator[Content]:
@@ -38,8 +43,8 @@ def _figures(length: timedelta, parts: Parts) -> Iterator[Content]:
     yield tag(
         "div",
         bars(buckets, "Calls, and how many failed"),
-        lines(buckets, "How long they took: half of them (p50), and 95 of 100 (p95)", _TIMES, "ms"),
-        lines(buckets, "How many of 100 ran warm", (("live", _warm_share),), "%"),
+        lines(buckets, "How long half of them took, and 95 of 100", _TIMES, "ms"),
+        lines(buckets, "How many of 100 ran warm", (("live", "", _warm_share),), "%"),
         class_="charts",
     )
     rows = (
@@ -68,8 +73,8 @@ def _warm_share(bucket: Bucket) -> float | None:
 
 
 _TIMES: Final = (
-    ("good", lambda bucket: bucket.quantile(0.5)),
-    ("bad", lambda bucket: bucket.quantile(0.95)),
+    ("good", "p50", lambda bucket: bucket.quantile(0.5)),
+    ("bad", "p95", lambda bucket: bucket.quantile(0.95)),
 )
 
 
@@ -207,15 +212,16 @@ def bars(buckets: Sequence[Bucket], title: str) -> Markup:
 def lines(
     buckets: Sequence[Bucket],
     title: str,
-    values: Sequence[tuple[str, Callable[[Bucket], float | None]]],
+    values: Sequence[tuple[str, str, Callable[[Bucket], float | None]]],
     unit: str,
 ) -> Markup:
-    """Values over time, each a line; where there was none, the line has a gap."""
-    found = [(kind, [value(each) for each in buckets]) for kind, value in values]
+    """Values over time, each a line with its name; where there was none, the line has a gap."""
+    found = [(kind, [value(each) for each in buckets]) for kind, _, value in values]
     most = max((each for _, row in found for each in row if each is not None), default=0.0)
     drawn = [dot for kind, row in found for dot in _line(kind, row, most)]
     top = took(most) if unit == "ms" else f"{most:.0f} {unit}"
-    return _chart(title, top, *drawn)
+    names = [tag("span", name, class_=f"key {kind}") for kind, name, _ in values if name]
+    return _chart(title, top, *drawn, names=names)
 
 
 def _line(kind: str, row: Sequence[float | None], most: float) -> Iterator[Markup]:
@@ -236,10 +242,10 @@ def _scaled(value: float, most: float) -> float:
     return round(value / most * (_HEIGHT - 14), 1) if most else 0.0
 
 
-def _chart(title: str, top: str, *drawn: Content) -> Markup:
+def _chart(title: str, top: str, *drawn: Content, names: Sequence[Markup] = ()) -> Markup:
     return tag(
         "figure",
-        tag("figcaption", title, tag("span", top, class_="faint")),
+        tag("figcaption", tag("span", title), *names, tag("span", top, class_="faint")),
         tag(
             "svg",
             tag("line", x1=0, y1=_HEIGHT, x2=_WIDTH, y2=_HEIGHT, class_="axis"),

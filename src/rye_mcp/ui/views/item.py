@@ -108,12 +108,13 @@ def _chain(item_id: str, found: ItemFacts) -> Iterator[Content]:
         )
         return
     names = [each.element.item_id for each in found.explanation.chain]
-    yield tag(
+    picture = tag(
         "img",
         src=item_path(ItemType.TOOL, item_id, "chain.svg"),
         alt=" is run by ".join(names),
         class_="chain",
     )
+    yield tag("div", picture, class_="scroll", role="region", aria_label="The chain", tabindex="0")
     if found.explanation.refusal is not None:
         refusal = found.explanation.refusal
         yield tag("p", state(refusal.code), " ", refusal.message)

@@ -73,7 +73,12 @@ def items_view(query: ItemsQuery, parts: Parts) -> Iterator[Content]:
                 "?",
             )
         return
-    yield table(("State", "Item", "Space", "Signed by", "About"), map(_row, found.results), caption="Items")
+    yield table(
+        ("State", "Item", "Space", "Signed by", "About"),
+        map(_row, found.results),
+        caption="Items",
+        id="found",
+    )
     yield _pager(query, found)
 
 

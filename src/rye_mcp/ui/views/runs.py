@@ -98,7 +98,7 @@ def _lists(query: RunsQuery, live: Sequence[RunRecord], page: RunPage, log: RunL
 def _filters(query: RunsQuery) -> Markup:
     return tag(
         "form",
-        field("Tool", "tool", query.tool, placeholder="demo/* or a part of the id", type="search"),
+        field("Tool", "tool", query.tool, placeholder="demo/*, part of an id", type="search"),
         field("Client", "client", query.client, placeholder="claude-code, person", type="search"),
         select("State", "state", _options(query.status), query.status),
         select("Begun", "since", _TIMES, query.since),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.mcp_server.background_runs import MAX_KEPT, MAX_RUNNING, BackgroundRuns
+from rye_mcp.runs.board import KEPT_S, BoardRow, RunBoard
 from rye_mcp.runs.ids import new_run_id
 
 pytestmark = pytest.mark.both_loops
@@ -104,3 +109,97 @@ async def _until_cancelled(ended: anyio.Event) -> None:
         await anyio.sleep_forever()
     finally:
         ended.set()
+
+
+KEYS = ("a-key-that-two-workers-share-01234567",)
+
+
+def board(state: Path, keys: tuple[str, ...] = KEYS) -> RunBoard:
+    return RunBoard(state, keys)
+
+
+async def until_over(runs: BackgroundRuns, run_id: str) -> None:
+    """Ask until a run is over, as clients do: nobody tells them."""
+    with anyio.fail_after(30):
+        while runs.status(run_id)["status"] == "running":  # noqa: ASYNC110 - another process has no event
+            await anyio.sleep(0.01)
+
+
+async def test_a_worker_follows_the_run_of_another_one_to_its_answer(tmp_path: Path) -> None:
+    one, other, end = BackgroundRuns(board(tmp_path)), BackgroundRuns(board(tmp_path)), anyio.Event()
+    async with one.group(), other.group():
+        run_id = await begin(one, end)
+        assert other.status(run_id)["status"] == "running"
+        end.set()
+        await until_over(other, run_id)
+        assert other.status(run_id) == one.status(run_id) == {"status": "success", "run_id": run_id}
+
+
+async def test_a_worker_ends_the_run_of_another_one_and_waits_until_it_is_gone(tmp_path: Path) -> None:
+    one, other = BackgroundRuns(board(tmp_path)), BackgroundRuns(board(tmp_path))
+    async with one.group(), other.group():
+        run_id = await begin(one, anyio.Event())
+        with anyio.fail_after(30):
+            assert (await other.cancel(run_id))["status"] == "cancelled"
+        assert one.status(run_id)["status"] == "cancelled"
+        assert (await other.cancel(run_id))["status"] == "cancelled", "what is over stays as it is"
+
+
+async def test_the_runs_of_a_worker_that_ends_are_over_and_those_of_one_that_was_killed_are_lost(
+    tmp_path: Path,
+) -> None:
+    one, other = BackgroundRuns(board(tmp_path)), BackgroundRuns(board(tmp_path))
+    async with one.group():
+        run_id = await begin(one, anyio.Event())
+    assert other.status(run_id)["status"] == "cancelled"
+    killed = new_run_id()
+    board(tmp_path).write(killed, {"status": "running"}, is_over=False)
+    [row] = (tmp_path / "shared-runs").glob(f"*/{killed}")
+    row.write_bytes(msgspec.json.encode(BoardRow("1 1 none none", {"status": "running"}, is_over=False)))
+    for ask in (partial(other.cancel, killed), partial(anyio.to_thread.run_sync, other.status, killed)):
+        with pytest.raises(RyeError) as caught:
+            await ask()
+        assert caught.value.code == "lost"
+
+
+async def test_without_the_key_of_a_worker_nobody_finds_its_runs(tmp_path: Path) -> None:
+    one, key = BackgroundRuns(board(tmp_path)), "another-key-that-is-long-enough-0123"
+    async with one.group():
+        run_id = await begin(one, anyio.Event())
+        for stranger in (BackgroundRuns(), BackgroundRuns(board(tmp_path, (key,)))):
+            with pytest.raises(RyeError) as caught:
+                stranger.status(run_id)
+            assert caught.value.code == "run_not_found"
+        exchanging = BackgroundRuns(board(tmp_path, (key, *KEYS)))
+        assert exchanging.status(run_id)["status"] == "running"
+
+
+async def test_a_run_goes_on_that_cannot_be_shown_to_others(tmp_path: Path) -> None:
+    (tmp_path / "shared-runs").write_text("in the way")
+    one, end = BackgroundRuns(board(tmp_path)), anyio.Event()
+    async with one.group():
+        run_id = await begin(one, end)
+        end.set()
+        await until_over(one, run_id)
+    assert one.status(run_id)["status"] == "success"
+
+
+def test_rows_are_private_and_go_when_nobody_asks_for_them_any_more(tmp_path: Path) -> None:
+    shown, old, new = board(tmp_path), new_run_id(), new_run_id()
+    for run_id in (old, new):
+        shown.write(run_id, {"status": "success"}, is_over=True)
+    [directory] = (tmp_path / "shared-runs").iterdir()
+    assert directory.stat().st_mode & 0o077 == 0
+    assert (directory / old).stat().st_mode & 0o077 == 0
+    os.utime(directory / old, (0, time.time() - KEPT_S - 1))
+    shown.sweep()
+    assert (shown.read(old) is None, shown.read(new) is None) == (True, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"x" * (5 << 20)])
+def test_a_row_that_is_none_is_not_found(tmp_path: Path, content: bytes) -> None:
+    shown, run_id = board(tmp_path), new_run_id()
+    shown.write(run_id, {}, is_over=True)
+    [row] = (tmp_path / "shared-runs").glob(f"*/{run_id}")
+    row.write_bytes(content)
+    assert shown.read(run_id) is None
