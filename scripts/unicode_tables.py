@@ -2,7 +2,7 @@
 
 Python knows general categories, but neither Default_Ignorable_Code_Point nor Extended_Pictographic. The
 regular expressions of Node.js know both, so nothing is downloaded. `tests/unit/rye_mcp/test_visible.py`
-compares the result with `unicodedata`.
+compares the result with `unicodedata`, and with what this script writes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ UNICODE_VERSION: Final = "{version}"
 
 
 def main() -> None:
-    """Ask Node.js, and write the tables."""
+    """Write the tables."""
+    TARGET.write_text(tables(), encoding="utf-8")
+
+
+def tables() -> str:
+    """The module, as Node.js has the classes of characters."""
     patterns = [pattern for pattern, _ in TABLES.values()]
     asked = subprocess.run(  # noqa: S603 - Node.js, with the program above
         ["node", "-e", _ASK, json.dumps(patterns)],  # noqa: S607
@@ -65,7 +70,7 @@ def main() -> None:
     parts = [_HEAD.format(version=version)]
     for (name, (_, meaning)), ranges in zip(TABLES.items(), found, strict=True):
         parts.append(f'\n{name}: Final = (\n{_lines(ranges)})\n"""{meaning}."""\n')
-    TARGET.write_text("".join(parts), encoding="utf-8")
+    return "".join(parts)
 
 
 def _lines(ranges: list[list[int]]) -> str:

@@ -97,6 +97,34 @@ async def test_whatever_is_wrong_with_one_entry_the_others_are_listed(
     assert "demo_long" not in found["tools"]
 
 
+KINDS_OF_TEXT = {
+    ItemType.DIRECTIVE: ("list_prompts", "prompts", "demo_{}"),
+    ItemType.KNOWLEDGE: ("list_resources", "resources", "demo/{}"),
+}
+
+
+@pytest.mark.parametrize("item_type", KINDS_OF_TEXT)
+async def test_a_prompt_or_a_resource_that_no_list_can_hold_is_left_out_alone(
+    scene: Bridged, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, item_type: ItemType
+) -> None:
+    listings.say_left_out.cache_clear()
+    verb, field, named = KINDS_OF_TEXT[item_type]
+    for name, description in (("one", "Good."), ("long", "x" * 4000), ("two", "Good.")):
+        path = scene.project / f".ai/{item_type.directory}/demo/{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {name}\nversion: 1.0.0\ndescription: {description}\n---\nText.\n")
+        sign(SignRequest(f"demo/{name}", item_type), scene.app.context())
+    monkeypatch.setattr(listings, "MAX_PAGE_BYTES", 3000)
+    found, cursor = list[str](), None
+    async with Client(RyeServer(lambda _path: scene.app)) as client:
+        while not found or cursor is not None:
+            page = await getattr(client, verb)(cursor=cursor)
+            found, cursor = found + [each.name for each in getattr(page, field)], page.next_cursor
+    assert {named.format("one"), named.format("two")} <= set(found)
+    assert named.format("long") not in found
+    assert "an item is not listed" in caplog.messages
+
+
 async def test_an_unsigned_file_whose_text_ends_with_a_line_break_is_one_bad_item(
     scene: Bridged,
 ) -> None:

@@ -508,6 +508,31 @@ async def test_no_variable_leads_into_one(
     assert "path_not_used" in {notice.code for notice in result.notices}
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes files of other users")
+@pytest.mark.parametrize(("owner", "mode"), OTHERS.values(), ids=OTHERS)
+async def test_no_variable_leads_where_another_user_can_write(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int
+) -> None:
+    shared = clone.place / "shared"
+    shared.mkdir()
+    shared.chmod(mode)
+    os.chown(shared, owner, owner)
+    names = ("JAVA_HOME", "SOME_PATH", "OTHER_PATH")
+    for name, value in zip(names, (shared / "x", shared, "/usr/share"), strict=True):
+        monkeypatch.setenv(name, str(value))
+    body = (
+        f"import os\n\ndef execute(params, project_path):\n    return list(map(os.environ.get, {names!r}))\n"
+    )
+    head = (
+        '__version__ = "1.0.0"\n__executor_id__ = "rye/core/runtimes/python_function_runtime"\n'
+        'PERMISSIONS = "unconfined"\n'
+    )
+    result = await clone.workshop.run(clone.workshop.sign("demo/told.py", head + body))
+    assert result.success, (result.error, result.stderr)
+    assert result.data == [None, None, "/usr/share"]
+    assert "path_not_used" in {notice.code for notice in result.notices}
+
+
 @pytest.mark.parametrize("approved", [False, True])
 async def test_a_variable_of_a_version_manager_leads_to_no_interpreter_of_it(
     clone: Clone, monkeypatch: pytest.MonkeyPatch, *, approved: bool

@@ -15,6 +15,11 @@ SECRET = "s3cr3t-value"
 SECRETS = ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "MYSQL_PWD")
 CODE = ("LD_PRELOAD", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "BASH_ENV", "BASH_FUNC_ls%%")
 OWN = ("RYE_KEY_PASSPHRASE", "RYE_HTTP_TOKEN", "RYE_TRUSTED_KEYS", "RYE_PYTHON")
+CHOOSE = (
+    *("TAR_OPTIONS", "MAKEFLAGS", "NODE_COMPILE_CACHE", "TSX_TSCONFIG_PATH", "DOTNET_STARTUP_HOOKS"),
+    *("DOCKER_HOST", "KUBECONFIG", "AWS_CONFIG_FILE"),
+)
+"""What programs run, and whom they speak to, is in files and addresses that these name."""
 ASKS = f"permissions: {{env: [{', '.join((*SECRETS, *OWN))}]}}"
 
 
@@ -149,7 +154,17 @@ def test_it_may_travel_on_standard_input(world: World) -> None:
 
 def test_a_dotenv_gives_out_no_secret_and_chooses_no_code(world: World) -> None:
     call = Call.begin(world)
-    names = (*SECRETS, *OWN, "LD_PRELOAD", "PYTHONPATH", "PATH", "PYENV_ROOT", "NVM_DIR", "HTTPS_PROXY")
+    names = (
+        *SECRETS,
+        *OWN,
+        *CHOOSE,
+        "LD_PRELOAD",
+        "PYTHONPATH",
+        "PATH",
+        "PYENV_ROOT",
+        "NVM_DIR",
+        "HTTPS_PROXY",
+    )
     text = "".join(f"{name}={SECRET}\n" for name in names) + "PLAIN=fine\n"
     world.project.joinpath(".env").write_text(text, encoding="ascii")
     call.approve()

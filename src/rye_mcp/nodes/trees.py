@@ -44,7 +44,11 @@ MAX_KEPT_BYTES: Final = 256 << 20
 MAX_LIST_BYTES: Final = 16 << 20
 
 _PIECE_BYTES: Final = 256 << 10
+_MAX_DIGITS: Final = 8
+"""How many bytes a number of a file takes at most in what a worker wants."""
+
 _MAX_PATH: Final = 4096
+_MAX_DEPTH: Final = 200
 _MAX_SEGMENT: Final = 255
 _FILE: Final = 0o600
 _EXECUTABLE: Final = 0o700
@@ -90,6 +94,7 @@ def _is_inside(relative: str) -> bool:
     segments = relative.split("/")
     return (
         len(relative) <= _MAX_PATH
+        and len(segments) <= _MAX_DEPTH
         and "\0" not in relative
         and all(0 < len(os.fsencode(each)) <= _MAX_SEGMENT for each in segments)
         and {".", "..", _GIT}.isdisjoint(each.lower() for each in segments)
@@ -103,11 +108,13 @@ def _refused(expected: str) -> RyeError:
 def pieces_of(files: Sequence[TreeFile], wanted: Any) -> Iterator[bytes]:
     """What a worker wants of the files, by their numbers, in pieces; RyeError `lost` for other numbers."""
     try:
+        if len(wanted) > _MAX_DIGITS * len(files) + _MAX_DIGITS:
+            raise ValueError
         numbers = msgspec.json.decode(wanted, type=list[int])
-    except (msgspec.DecodeError, UnicodeError) as exc:
+    except (msgspec.DecodeError, ValueError) as exc:
         raise RyeError("lost", "expected numbers of files of the list, found something else") from exc
-    if len(numbers) > len(files) or not all(0 <= each < len(files) for each in numbers):
-        raise RyeError("lost", "expected numbers of files of the list, found others")
+    if len({*numbers}) != len(numbers) or not all(0 <= each < len(files) for each in numbers):
+        raise RyeError("lost", "expected numbers of files of the list, each once, found others")
     for number in numbers:
         content = files[number].content
         for start in range(0, len(content), _PIECE_BYTES):
@@ -211,9 +218,15 @@ def split(data: bytes, wanted: Sequence[Listed]) -> dict[str, bytes]:
 
 
 def write_tree(directory: Path, listed: Sequence[Listed], blobs: Mapping[str, bytes]) -> None:
-    """Write the files into an empty private directory; RyeError `write_failed`."""
+    """Write the files into an empty private directory; RyeError `write_failed`.
+
+    None is larger than it is listed: all of them together take no more room than a list may say.
+    """
     try:
         for each in listed:
+            if len(blobs[each.digest]) != each.size:
+                what = f"expected {each.size} bytes in {each.relative!a} of the project, found another size"
+                raise RyeError("content_changed", what)
             path = directory / each.relative
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, _trees.NEW_FILE, _EXECUTABLE if each.executable else _FILE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 import unicodedata
 
@@ -10,6 +12,7 @@ import pytest
 
 from rye_mcp.unicode_tables import EMOJI, UNICODE_VERSION, UNSEEN
 from rye_mcp.visible import find_hidden, visible, visible_lines
+from scripts import unicode_tables
 
 IGNORABLE_THOUGH_NO_FORMAT_CHARACTERS = {
     *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0),
@@ -64,6 +67,15 @@ def test_an_emoji_is_a_symbol_or_punctuation_of_a_version_that_is_as_new_as_that
         "Cn",
     }
     assert float(UNICODE_VERSION) >= 17
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_the_tables_are_what_their_script_writes() -> None:
+    known = ["node", "-p", "process.versions.unicode"]
+    version = subprocess.run(known, capture_output=True, text=True, check=True).stdout.strip()
+    if version != UNICODE_VERSION:
+        pytest.skip(f"needs a Node.js with Unicode {UNICODE_VERSION}, found {version}")
+    assert unicode_tables.tables() == unicode_tables.TARGET.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("emoji", WHOLE)
