@@ -1,6 +1,6 @@
 """Which user is at the other end of a connection: the kernel says it, and a cookie does not.
 
-The kernel is asked about the one connection (sock_diag). The table of all of them, which takes it milliseconds,
+The kernel is asked about the one connection (sock_diag). Its table of all of them, which takes milliseconds,
 is read only where there was no answer. An end that no process holds belongs to nobody.
 """
 
