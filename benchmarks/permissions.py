@@ -8,6 +8,7 @@ Rules:
   the machine down slows down all of them. What counts is the median of all rounds, and of the differences
   within a round.
 - A Python tool runs through every stage, in turns: in a cell, where it may write its project, and unconfined.
+- What hosts add to walls is printed, where the kernel tells hosts apart in them; it has no target.
 - A probe is `lilux-proc probe`, with the start of that program.
 - Four at once: the same number of runs of each contender, four of them under way at any time.
 - As root, everything but the Python tool is measured a second time as an ordinary user, if that user may

@@ -1,12 +1,13 @@
 """Threads for short work of asyncio loops: the way there and back costs less than `anyio.to_thread`.
 
 A thread that has nothing to do waits for the next work, of any loop, and ends after `IDLE_S`. The caller
-limits how many work at a time.
+limits how many work at a time. A process that ends waits for work that is under way.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import os
 import threading
@@ -40,9 +41,11 @@ async def in_thread(work: Callable[[], Answer]) -> Answer:
 class _Thread:
     def __init__(self) -> None:
         self.jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._working = threading.Lock()
         threading.Thread(target=self._serve, name="lilux-thread", daemon=True).start()
 
     def _serve(self) -> None:
+        _at_work.add(self._working)
         while True:
             try:
                 job = self.jobs.get(timeout=IDLE_S)
@@ -51,8 +54,10 @@ class _Thread:
                     _idle.remove(self)
                 except ValueError:
                     continue  # somebody has just chosen it
+                _at_work.discard(self._working)
                 return
-            self._do(*job)
+            with self._working:
+                self._do(*job)
             del job
 
     def _do(
@@ -92,4 +97,21 @@ def _fail(answer: asyncio.Future[Any], error: BaseException) -> None:
 _idle: Final[list[_Thread]] = []
 """Those that wait for work; the last one, whose memory is at hand, is the next to get some."""
 
-os.register_at_fork(after_in_child=_idle.clear)
+_at_work: Final[set[threading.Lock]] = set()
+"""The locks of all threads. Each holds its own as long as it works."""
+
+
+def _let_finish() -> None:
+    """Wait for what is being written, as for that of every thread that is no daemon; nothing more begins."""
+    for working in tuple(_at_work):
+        working.acquire()
+
+
+def _forget() -> None:
+    """The child of a fork has none of the threads."""
+    _idle.clear()
+    _at_work.clear()
+
+
+atexit.register(_let_finish)
+os.register_at_fork(after_in_child=_forget)

@@ -10,6 +10,8 @@ import pytest
 from rye_mcp.receipts.envelope import Envelope
 from rye_mcp.receipts.runner import RunnerKeys, RunnerNotary
 from rye_mcp.receipts.verification import Signers
+from rye_mcp.runs.chain import MARK_NAME
+from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role, SignerKind
@@ -119,6 +121,37 @@ def test_to_remove_the_mark_hides_nothing(ledger: Ledger) -> None:
     assert ledger.problems() == ["the mark of the last receipt is gone: nothing says where the log ends"]
     ledger.write(run())
     assert ledger.problems() == ["when receipt 5 was written, the mark of the last receipt was gone"]
+
+
+@pytest.mark.parametrize("number", ["9" * 20, str(2**63 - 1).zfill(20), str(2**62 + 1).zfill(20)])
+def test_a_mark_for_which_there_is_no_next_number_stops_no_run(ledger: Ledger, number: str) -> None:
+    (ledger.state / MARK_NAME).write_text(f"{number} {'a' * 64}\n")
+    ledger.write(run(client="after"))
+    assert any("mark of the last receipt was gone" in each for each in ledger.problems())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE runs SET kind = 'running', process = 'gone' WHERE client = 'client 3'",
+        "UPDATE runs SET kind = 'running', process = 'gone', chain = 'x' WHERE client = 'client 3'",
+        "UPDATE runs SET kind = 'running', process = 'gone', run_id = 'x' WHERE client = 'client 3'",
+    ],
+)
+def test_a_row_that_nobody_can_have_written_stops_no_run(ledger: Ledger, statement: str) -> None:
+    ledger.edit(statement)
+    ledger.write(run(client="after"))
+    assert [found for found in ledger.problems() if "removed from the log" in found or "changed" in found]
+
+
+def test_rows_before_the_first_receipt_are_counted_and_not_called_verified(ledger: Ledger) -> None:
+    assert ledger.verify().without_receipt == 0
+    columns = ", ".join(name for (_, name, *_) in ledger.select("PRAGMA table_info(runs)") if name != "seq")
+    made = columns.replace("run_id", f"'{new_run_id()}'")
+    chosen = f"SELECT -1, {made} FROM runs WHERE client = 'client 3'"  # noqa: S608 - a name of ours
+    ledger.edit(f"INSERT INTO runs (seq, {columns}) {chosen}")
+    found = ledger.verify()
+    assert (found.problems, found.without_receipt) == ((), 1)
 
 
 def test_runs_whose_receipts_are_gone_are_named(ledger: Ledger) -> None:

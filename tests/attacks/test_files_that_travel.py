@@ -5,11 +5,19 @@ A node that somebody else keeps gets no secret, and no caller chooses the direct
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shlex
+import struct
+import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.workspace import ProjectTree, tracked_files
+from rye_mcp.nodes.trees import Listed, write_tree
 from rye_mcp.trust.approvals import Approvals
 from tests.engine_world import (
     MEGABYTE,
@@ -118,3 +126,122 @@ async def test_a_directory_that_the_node_does_not_name(site: Site) -> None:
     assert caught.value.code == "node_refused"
     assert "expected a shared directory data in the configuration of this node" in caught.value.message
     assert "shared: {data:" in str(caught.value.hint)
+
+
+DEEP = """python3 - <<'END'
+import os
+for _ in range(1500):
+    os.mkdir("a")
+    os.chdir("a")
+END
+mkdir --mode=0 locked
+pwd"""
+
+
+async def test_what_a_tool_makes_of_its_directory_neither_stays_on_the_node_nor_loses_its_result(
+    site: Site, project: Path
+) -> None:
+    site.pair.server.sign("demo/deep.sh", workspace_tool(DEEP, "tree"))
+    async with site.executor() as executor:
+        [directory] = lines_of(await executor.run("demo/deep"))
+        assert "/trees/" in directory
+        assert await anyio.to_thread.run_sync(os.path.lexists, directory) is False, "the worker goes on"
+
+
+async def test_a_project_of_empty_files_does_not_wait_for_them(site: Site, project: Path) -> None:
+    git(project, "rm", "--quiet", "-r", "--cached", ".")
+    (project / "empty").touch()
+    git(project, "add", "empty")
+    site.pair.server.sign("demo/list.sh", workspace_tool(LIST, "tree"))
+    with anyio.fail_after(30):
+        assert lines_of(await site.run("demo/list")) == ["./empty"]
+
+
+async def test_a_file_takes_no_more_room_than_it_is_listed_with(tmp_path: Path) -> None:
+    """What is kept already could be written under any number of names, of which each says to be empty."""
+    content = b"x" * 1000
+    digest = hashlib.sha256(content).hexdigest()
+    sizes = [1000, *[0] * 9]
+    listed = [Listed(f"f{number}", size, digest, executable=False) for number, size in enumerate(sizes)]
+    with pytest.raises(RyeError) as caught:
+        write_tree(tmp_path, listed, {digest: content})
+    assert caught.value.code == "content_changed"
+    assert os.listdir(tmp_path) == ["f0"]  # noqa: PTH208 - names alone
+
+
+GREEDY = """\
+import os
+from pathlib import Path
+from lilux._frames import FrameDecoder, decode_header, encode_frame
+from rye_mcp.nodes.messages import Incoming, message
+from rye_mcp.nodes.seal import Instance
+from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.receipts.runner import RunnerKeys
+
+state, got = Path({state!r}), 0
+key = RunnerKeys(state).ready({{}})
+instance = Instance.begin(key, Submitters(state, lambda: {{}}).key, package="1")
+os.write(1, encode_frame(instance.hello()))
+frames, incoming = FrameDecoder(), Incoming(limit=1 << 26)
+while data := os.read(0, 65536):
+    for raw, payload in frames.feed(data):
+        header = decode_header(raw)
+        if header["op"] == "call":
+            _, channel = instance.open(header)
+            continue
+        for heard, body in incoming.feed(channel.open(header["n"], payload)):
+            got += len(body) if heard["op"] == "blobs" else 0
+            Path({told!r}).write_text(str(got))
+            if heard["op"] == "tree":
+                for each in channel.seal(message({{"op": "wants"}}, {wanted!r})):
+                    told = {{"op": "sealed", "run": channel.run_id, "n": each.number}}
+                    os.write(1, encode_frame(told, each.data))
+"""
+
+
+@pytest.mark.parametrize("wanted", [b"[0,0]", b"[" + b" " * 1000 + b"0]"], ids=["twice", "at length"])
+async def test_a_node_that_wants_a_file_again_and_again_gets_none(
+    site: Site, project: Path, tmp_path: Path, wanted: bytes
+) -> None:
+    node, told = tmp_path / "node.py", tmp_path / "told"
+    state = str(site.pair.node.world.state)
+    node.write_text(GREEDY.format(state=state, told=str(told), wanted=wanted))
+    (site.bin / "ssh").write_text(f"#!/bin/sh\nexec {shlex.join([sys.executable, str(node)])}\n")
+    site.pair.server.sign("demo/list.sh", workspace_tool(LIST, "tree"))
+    assert (await site.run("demo/list")).code == "lost"
+    assert told.read_text() == "0"
+
+
+def index_of(name: str) -> bytes:
+    """An index of git with one file of any name. Git itself makes none such."""
+    encoded = name.encode()
+    entry = (
+        struct.pack(">10I", *[0] * 6, 0o100644, 0, 0, 5)
+        + bytes(20)
+        + struct.pack(">H", len(encoded))
+        + encoded
+    )
+    data = b"DIRC" + struct.pack(">II", 2, 1) + entry + bytes(8 - len(entry) % 8)
+    return data + hashlib.sha1(data, usedforsecurity=False).digest()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "bin/../../outside",
+        ".git/config",
+        "bin/../.git/config",
+        "//told.txt",
+        "./told.txt",
+        "/outside",
+    ],
+)
+async def test_an_index_that_leads_out_of_the_project_or_to_gits_own_files(
+    site: Site, project: Path, name: str
+) -> None:
+    (project.parent / "outside").write_text("a secret")
+    (project / ".git/index").write_bytes(index_of("told.txt"))
+    assert [each.relative for each in tracked_files(project).files] == ["told.txt"]
+    (project / ".git/index").write_bytes(index_of(name))
+    assert tracked_files(project) == ProjectTree(left_out=(name,))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.permissions.planning import GUARDED
+from tests import fuse_file_system
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 from tests.users import ADA, as_user, two_users
@@ -389,3 +392,63 @@ async def test_a_directory_of_git_that_was_there_stays_as_it_is(planting: Planti
     result = await planting.run("! { echo x >>kept/config; }; ! { echo x >kept/hooks/post-update; }")
     assert result.success, result.error
     assert (config.read_bytes(), planted(result)) == (before, [])
+
+
+async def test_a_project_that_a_link_leads_to_is_written_and_protected_as_elsewhere(
+    planting: Planting, tmp_path: Path
+) -> None:
+    do(planting, "git", "init", "-q")
+    config = planting.project / ".git/config"
+    before, real = config.read_bytes(), planting.project
+    planting.project = tmp_path / "shortcut"
+    planting.project.symlink_to(real)
+    result = await planting.run("echo new > made; ! echo x > .git/config; mkdir .vscode")
+    assert result.enforced is not None
+    assert (result.success, result.enforced.level) == (True, "cell")
+    assert (real / "made").read_text() == "new\n"
+    assert config.read_bytes() == before
+    assert (len(planted(result)), is_there(planting, ".vscode")) == (1, False)
+
+
+MOUNTED = """
+mkdir behind behind/docs project; mkfifo told
+"$0" "$1" /dev/fuse behind project < /dev/null > told & read ready < told
+"$0" -c "$2" "$PWD/project"; umount project; wait
+"""
+SETS_TIMES_BACK = """
+import os, sys, time
+from pathlib import Path
+from lilux._stamps import SETTLED_NS, stamp_of
+from rye_mcp.executor.job.guarded import Repository, Surroundings
+
+docs, repository = Path(sys.argv[1], "docs"), Repository(sys.argv[1], sys.argv[1])
+around = Surroundings(clock=lambda: time.time_ns() + 2 * SETTLED_NS)
+assert around.look(repository).nested == ()
+before = docs.stat()
+(docs / ".git").touch()
+os.utime(docs, ns=(before.st_atime_ns, before.st_mtime_ns))
+after = docs.stat()
+print([(found.st_mtime_ns, found.st_ctime_ns) for found in (before, after)])
+print(around.look(repository).nested)
+"""
+
+
+def test_where_a_tool_can_set_the_times_of_changes_a_repository_that_it_makes_is_found(
+    tmp_path: Path,
+) -> None:
+    """As with sshfs; on other file systems, the time of the last change gives it away."""
+    around = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("no file system of a program can be mounted here")
+    ran = subprocess.run(
+        [*around, "sh", "-ec", MOUNTED, sys.executable, fuse_file_system.__file__, SETS_TIMES_BACK],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    times, nested = ran.stdout.splitlines()
+    before, after = ast.literal_eval(times)
+    assert before == after, "nothing was hidden"
+    assert ast.literal_eval(nested) == (str(tmp_path / "project/docs/.git"),)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import Counter
+from pathlib import Path
 
+import anyio
 import pytest
 
+from rye_mcp.inside.messages import Request
+from rye_mcp.inside.service import serving
 from tests.inside_world import DOOR, Programs, execute
 from tests.mcp_world import Workshop, workshop
 
@@ -56,3 +62,25 @@ async def test_a_program_opens_no_more_channels_than_it_may(programs: Programs) 
     async with programs.workshop.served("auto") as client:
         assert (await execute(client, "demo/opens"))["data"] == 36
         assert (await execute(client, "demo/echo", n=1))["data"] == {"n": 1}
+
+
+def open_descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+@pytest.mark.parametrize("between", [b" ", b"\n"], ids=["one line", "empty lines"])
+async def test_descriptors_that_no_line_names_do_not_fill_the_table_of_the_server(between: bytes) -> None:
+    async def answer(request: Request) -> dict[str, str]:
+        return {"what": request.what}
+
+    def ask(door: socket.socket) -> bytes:
+        for _ in range(300):
+            socket.send_fds(door, [between], [0] * 4)
+        door.sendall(b'\n{"id": 1, "call": "demo/echo"}\n')
+        return door.recv(65536)
+
+    async with serving(answer, lambda _: None) as descriptor:
+        with socket.socket(fileno=os.dup(descriptor)) as door:
+            before = open_descriptors()
+            assert b"demo/echo" in await anyio.to_thread.run_sync(ask, door)
+            assert open_descriptors() <= before + 4

@@ -13,7 +13,7 @@ from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.pull import PullRequest, pull
 from rye_mcp.verbs.push import PushRequest, push
 from tests.registry_world import Member, author_in, member_in, registry
-from tests.verb_world import agent, person
+from tests.verb_world import agent, person, put
 
 TOOLS = ("tools/demo/bye.py", "tools/demo/hello.py")
 
@@ -101,6 +101,67 @@ async def test_pull_does_not_take_the_word_of_the_pins_for_a_changed_signer(
         assert bob.files() == before
         await bob.pull(there.reference(), accepted=(carol.key_id,))
     assert b"of carol" in bob.files()[TOOLS[1]]
+
+
+SHELL = b"# /// rye\n# version: 1.3.0\n# executor_id: bash_runtime\n# ///\necho of carol\n"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_file_with_another_extension_is_the_same_item(
+    alice: Member, bob: Member, tmp_path: Path, trusted: bool
+) -> None:
+    carol = member_in(tmp_path / "carol")
+    carol.world.propose(carol.document)
+    put(carol.world, SHELL, "demo/Hello" if trusted else "demo/hello", ".sh", signed=True)
+    if trusted:
+        bob.trusts(alice)
+        bob.trusts(carol)
+    async with registry() as there:
+        await alice.push(there.reference(), "demo/hello")
+        await bob.pull(there.reference())
+        await carol.push(there.reference(), "demo/*")
+        before = bob.files()
+        await refused_with("signer_changed", bob.pull(there.reference()))
+        assert bob.files() == before
+        await bob.pull(there.reference(), accepted=(carol.key_id,))
+    assert any(b"of carol" in content for content in bob.files().values())
+
+
+async def test_an_item_that_was_left_out_in_between_is_still_its_signers(
+    alice: Member, bob: Member, tmp_path: Path
+) -> None:
+    carol = member_in(tmp_path / "carol")
+    carol.world.propose(carol.document)
+    carol.write(text="print('of carol')")
+    bob.trusts(alice)
+    bob.trusts(carol)
+    async with registry() as there:
+        await alice.push(there.reference(), "demo/*")
+        await bob.pull(there.reference())
+        await alice.push(there.reference(), "demo/bye")
+        assert (await bob.pull(there.reference())).removed == (TOOLS[1],)
+        await carol.push(there.reference(), "demo/hello")
+        await refused_with("signer_changed", bob.pull(there.reference()))
+        await refused_with("signer_changed", bob.pull(there.reference()))  # a refusal records nothing
+        await bob.pull(there.reference(), accepted=(carol.key_id,))
+    assert b"of carol" in bob.files()[TOOLS[1]]
+
+
+async def test_what_nobody_signed_hides_no_signer_when_it_is_overwritten(
+    alice: Member, bob: Member, tmp_path: Path
+) -> None:
+    carol = member_in(tmp_path / "carol")
+    carol.world.propose(carol.document)
+    carol.write(text="print('of carol')")
+    bob.trusts(alice)
+    async with registry() as there:
+        await alice.push(there.reference(), "demo/hello")
+        await bob.pull(there.reference())
+        (bob.space / "sources.toml").unlink()
+        (bob.space / TOOLS[1]).write_bytes(b"# of nobody\n")
+        await carol.push(there.reference(), "demo/hello")
+        await refused_with("signer_changed", bob.pull(there.reference(), overwrite=True))
+    assert bob.files()[TOOLS[1]] == b"# of nobody\n"
 
 
 async def test_the_list_of_a_project_that_nobody_approved_names_no_server_to_ask(

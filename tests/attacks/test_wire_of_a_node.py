@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
+import sysconfig
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -221,3 +223,51 @@ async def test_the_event_loop_does_not_read_the_result_of_a_node(pair: Pair) -> 
             finally:
                 free.set()
     assert [each.outcome.data for each in found] == [{"word": "x"}]
+
+
+RELAY = """\
+import os, subprocess, sys, threading
+from lilux._frames import FrameDecoder, decode_header, encode_frame
+
+twice = sys.argv[1] == "twice"
+worker = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+def up():
+    frames = FrameDecoder()
+    while data := os.read(worker.stdout.fileno(), 65536):
+        for raw, payload in frames.feed(data):
+            header = decode_header(raw)
+            if header["op"] == "sealed":  # the call is open there: its server is not told so
+                if twice:
+                    continue
+                header |= {"op": "unopened", "reason": "expired", "signature": "00" * 64}
+                payload = b""
+            os.write(1, encode_frame(header, payload))
+
+threading.Thread(target=up, daemon=True).start()
+frames = FrameDecoder()
+while data := os.read(0, 65536):
+    for raw, payload in frames.feed(data):
+        frame = encode_frame(decode_header(raw), payload)
+        worker.stdin.write(frame * 2 if twice and b'"call"' in raw else frame)
+worker.stdin.close()
+worker.wait()
+"""
+"""Stands on the way: a call runs, and its server is told that the worker has not opened it."""
+
+
+@pytest.mark.parametrize("way", ["forged", "twice"])
+async def test_nobody_on_the_way_has_a_call_run_and_pass_for_one_that_was_refused(
+    pair: Pair, tmp_path: Path, way: str
+) -> None:
+    relay = tmp_path / "relay.py"
+    relay.write_text(RELAY)
+    rye = str(Path(sysconfig.get_path("scripts"), "rye"))
+    command = [sys.executable, "-P", str(relay), way, rye, "worker"]
+    bundle = await pair.bundle("demo/count", {"word": "x"})
+    async with pair.linked(command=command, give_up_s=3, ping_s=0.1) as link:
+        with pytest.raises(RyeError) as caught:
+            await pair.call(link, bundle)
+    assert (caught.value.code, caught.value.details["sent"]) == ("lost", True)
+    if way == "forged":
+        assert pair.counted == 1

@@ -332,7 +332,8 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "project", record.project or "-"
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
-    yield "sealed", "yes" if record.sealed else "no"
+    by = "" if record.node is None else f", as {record.node} says"
+    yield "sealed", f"yes{by}" if record.sealed else "no"
     yield from _conditions(record)
     yield "parameters", ", ".join(record.parameters) or "-"
     yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)

@@ -214,6 +214,8 @@ def _print_checked(found: Checked) -> None:
         say(f"{count} read, and something is wrong{last}")
     else:
         say(f"{count} verified: nothing was changed{last}")
+    if found.without_receipt:
+        say(f"nothing vouches for {found.without_receipt} runs in the log that are older than its receipts")
 
 
 def _print_receipt(shown: ShownReceipt) -> None:

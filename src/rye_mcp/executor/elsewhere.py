@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from lilux._dataclasses import dataclass
 from rye_mcp.apart import off_loop
@@ -24,7 +24,27 @@ from rye_mcp.executor.results import ExecutionResult, Node
 from rye_mcp.executor.workspace import NEVER_SEALED, ProjectTree
 from rye_mcp.notices import Notice
 
-__all__ = ["Answer", "Engine", "Engines", "Place", "Placed", "Reach", "retried", "run_elsewhere"]
+__all__ = [
+    "ON_NODE",
+    "Answer",
+    "Engine",
+    "Engines",
+    "Place",
+    "Placed",
+    "Reach",
+    "on_node",
+    "retried",
+    "run_elsewhere",
+]
+
+
+ON_NODE: Final = "on the node: "
+"""How begins what a node says in words, so that nobody takes it for words of this machine."""
+
+
+def on_node(notice: Notice) -> Notice:
+    """The notice of a node, which says that it is one."""
+    return Notice(notice.code, f"{ON_NODE}{notice.message}")
 
 
 class Answer(Protocol):
@@ -154,6 +174,7 @@ async def _run(
         node = replace(engine.node, run_id=answer.run_id, receipt=answer.receipt)
     ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
     said = frozenset(outcome.notices)
+    own = (each for each in decided.notices if on_node(each) not in said)
     left_out = () if tree is None else tree.notices
     return ExecutionResult.of(
         outcome,
@@ -162,13 +183,7 @@ async def _run(
         receipt=logged.receipt,
         chain=decided.pinned.as_data(),
         sealed=sealed,
-        notices=(
-            *(each for each in decided.notices if each not in said),
-            *noticed,
-            *left_out,
-            *began,
-            *ended,
-        ),
+        notices=(*own, *noticed, *left_out, *began, *ended),
         metadata={"why_not_sealed": NEVER_SEALED} if decided.works_on_files else {},
         lock=decided.pinned.lock.as_dict(),
         node=node,

@@ -155,12 +155,18 @@ class _Channel:
                 data, passed, _, _ = socket.recv_fds(self._socket, _READ_SIZE, _MAX_PASSED)
             except BlockingIOError:
                 continue
-            self._passed += passed
+            self._keep(passed)
             if not data:
                 self._end_of_requests()
                 return
             self._received += data
             await self._take_lines(tasks)
+
+    def _keep(self, passed: list[int]) -> None:
+        """Keep the descriptors that came until their lines have come; what is too many is closed."""
+        self._passed += passed
+        while len(self._passed) > _MAX_PASSED:
+            os.close(self._passed.pop())
 
     async def _take_lines(self, tasks: TaskGroup) -> None:
         """Begin what whole lines ask for. A line that is too long is refused once, and passed over."""

@@ -66,6 +66,7 @@ _GOOD_FOR_MS: Final = 60_000
 class _Sent:
     """A call that was sent, and what is known of it."""
 
+    envelope: Header
     channel: Channel
     watch: Watch
     limit_s: float
@@ -79,6 +80,8 @@ class _Sent:
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: bytes | RyeError | None = None
     """The result as the worker sent it, or the reason why it sent no result."""
+    is_open: bool = False
+    """Whether the worker has opened it: a piece of its channel has come."""
     has_begun: bool = False
 
     def begin(self, overdue_s: float) -> None:
@@ -237,7 +240,9 @@ class Link:
         age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
         envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)
         now = time.monotonic()
-        call = self._calls[run_id] = _Sent(channel, watch, limit_s, tree, now, now + self._to_begin_s)
+        call = self._calls[run_id] = _Sent(
+            envelope, channel, watch, limit_s, tree, now, now + self._to_begin_s
+        )
         try:
             self._send(envelope)
             self._tell(call, message({"op": "bundle"}, bundle))
@@ -339,10 +344,16 @@ class Link:
         match header.get("op"):
             case "sealed":
                 self._open(call, header.get("n"), payload)
-            case "unopened":
-                expected = REASONS.get(str(header.get("reason")), REASONS["malformed"])
-                what = f"the worker {self.name} expected {expected}, found another one"
-                self._answered(call, RyeError("node_refused", what, run_id=call.channel.run_id))
+            case "unopened" if not call.is_open:
+                self._take_unopened(call, self.hello.reason_in(header, call.envelope))
+
+    def _take_unopened(self, call: _Sent, reason: str | None) -> None:
+        """The worker has not opened an envelope. It was sent once: if it came again, it may have run."""
+        if reason is None:
+            return  # it is not the worker that says so
+        what = f"the worker {self.name} expected {REASONS[reason]}, found another one"
+        refused = RyeError("node_refused", what, run_id=call.channel.run_id)
+        self._answered(call, self._lost(call, what) if reason == "replayed" else refused)
 
     def _greet(self, hello: Hello) -> None:
         if hello.node not in self._nodes:
@@ -356,7 +367,7 @@ class Link:
         try:
             data = call.channel.open(number, payload)
             if data:
-                call.heard = time.monotonic()
+                call.heard, call.is_open = time.monotonic(), True
             for header, body in call.incoming.feed(data):
                 self._obey(call, header, body)
         except RyeError as exc:
@@ -378,7 +389,8 @@ class Link:
                 self._answered(call, self._refusal(call, body))
             case "ended":
                 what = f"expected the run to go on, found that the worker {self.name} has ended it"
-                self._answered(call, RyeError("cancelled", what, run_id=call.channel.run_id))
+                sent, run_id = call.has_begun, call.channel.run_id
+                self._answered(call, RyeError("cancelled", what, sent=sent, run_id=run_id))
             case "begun":
                 call.begin(self._overdue_s)
             case "wants" if call.tree is not None and not call.asked.is_set():

@@ -19,6 +19,7 @@ from lilux._dataclasses import dataclass
 from lilux._json import ValueCount
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError
+from rye_mcp.executor.elsewhere import ON_NODE, on_node
 from rye_mcp.executor.job.decoding import require_shallow
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import MAX_STDERR_CHARACTERS, Cut, Exit, Outcome, Runtime
@@ -67,6 +68,12 @@ _KINDS: Final = frozenset(
 )
 _PARTS: Final = ("exit", "usage", "enforced", "notices")
 """Values with defaults and no rule about more names: each has to be exactly as it was sent."""
+
+_WELL_FORMED: Final = ("exit", "usage", "enforced", "why_cold")
+"""What the log keeps as JSON: there is no half a character in it."""
+
+_OVER: Final = frozenset({"exited", "http", "primitive"})
+"""The kinds of ends that a success may have."""
 
 _OF_THE_TOOL: Final = frozenset({"data", "stdout"})
 """What may be as long as the tool likes: of both, a part is shown."""
@@ -179,6 +186,7 @@ def decode_result(data: bytes) -> Remote:
         found = msgspec.convert(said, _Result)
         require_shallow(found.data, data.count(b"[") + data.count(b"{"))
         _require_short({name: value for name, value in said.items() if name not in _OF_THE_TOOL})
+        json.dumps([said[name] for name in _WELL_FORMED], ensure_ascii=False).encode()
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
     parts = [getattr(found, name) for name in _PARTS]
@@ -186,7 +194,7 @@ def decode_result(data: bytes) -> Remote:
         raise _malformed()
     if not _has_possible_numbers(found) or not _has_possible_names(found):
         raise _malformed()
-    if found.success != (found.code is None):
+    if found.success != (found.code is None) or (found.success and found.exit.kind not in _OVER):
         raise _malformed()
     return Remote(_outcome(found), found.run_id, found.receipt, found.sealed)
 
@@ -214,7 +222,7 @@ def decode_refusal(data: bytes) -> RyeError:
         found = msgspec.convert(json.loads(data), _Refusal)
     except (ValueError, msgspec.ValidationError, RecursionError) as exc:
         raise _malformed() from exc
-    return RyeError(_known(found.code), found.error, hint=f"on the node: {found.hint}")
+    return RyeError(_known(found.code), found.error, hint=f"{ON_NODE}{found.hint}")
 
 
 def _require_short(about: Mapping[str, Any]) -> None:
@@ -237,7 +245,7 @@ def _outcome(found: _Result) -> Outcome:
         duration_ms=found.duration_ms,
         code=None if found.code is None else _known(found.code),
         error=found.error,
-        hint=found.hint,
+        hint=None if found.hint is None else f"{ON_NODE}{found.hint}",
         stdout=found.stdout,
         stderr=found.stderr,
         cuts=tuple(Cut(each.stream, each.total, each.omitted, 0) for each in found.cuts),
@@ -268,7 +276,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _notices(found: _Result) -> list[Notice]:
-    notices = list(found.notices)
+    notices = list(map(on_node, found.notices))
     if found.kept:
         names = ", ".join(found.kept)
         message = f"these files of the run stay on the node, where its run is {found.run_id}: {names}"

@@ -10,6 +10,7 @@ such process, once: the sender's key signs it, and only that process can compute
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -46,7 +47,7 @@ __all__ = [
     "seal",
 ]
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """The version of everything in this package that goes over a wire."""
 
 MAX_LIFE_MS: Final = 300_000
@@ -67,11 +68,13 @@ REASONS: Final[Mapping[str, str]] = {
 
 _HELLO: Final = "application/vnd.rye.node-hello.v1"
 _ENVELOPE: Final = "application/vnd.rye.node-call.v1"
+_UNOPENED: Final = "application/vnd.rye.node-unopened.v1"
 _KEYS: Final = b"rye-mcp node channel, version 1\0"
 _KEY: Final = 32
 _ID_BYTES: Final = 16
 _SIGNATURE_BYTES: Final = 64
 _MAX_TEXT: Final = 100
+_MAX_RUN: Final = 80
 
 Header = Mapping[str, Any]
 """A header of a frame, as it was decoded."""
@@ -105,6 +108,7 @@ class Hello:
     instance: str
     share: bytes
     package: str
+    key: bytes
 
     @classmethod
     def read(cls, header: Header) -> Self:
@@ -128,7 +132,22 @@ class Hello:
         is_whole = body.keys() == _HELLO_FIELDS and body["op"] == "hello" and isinstance(package, str)
         if not is_whole or not _is_signed(_HELLO, body, signature, key):
             raise _not_a_worker("what the key of the node has signed", "something that it did not")
-        return cls(_key_id(key), instance, share, package[:_MAX_TEXT])
+        return cls(_key_id(key), instance, share, package[:_MAX_TEXT], key)
+
+    def reason_in(self, header: Header, envelope: Header) -> str | None:
+        """Why this process did not open an envelope; None if it is not this process that says so.
+
+        Who is on the way could otherwise have a call run, and its server told that it did not.
+        """
+        reason, signature = header.get("reason"), header.get("signature")
+        if not isinstance(reason, str) or reason not in REASONS:
+            return None
+        try:
+            signed = _bytes(signature, _SIGNATURE_BYTES)
+        except ValueError:
+            return None
+        expected = _unopened(self.instance, envelope, reason)
+        return reason if _is_signed(_UNOPENED, expected, signed, self.key) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +276,16 @@ class Instance:
             raise Refused("malformed") from exc
         return body["key"], Channel(body["run"], up, down)
 
+    def unopened(self, header: Header, reason: str) -> dict[str, Any]:
+        """What this process answers to an envelope that it does not open, for this reason."""
+        run_id = str(header.get("run"))[:_MAX_RUN]
+        try:
+            body = _unopened(self.id, header, reason)
+            signature = self._node.private.sign(_signed(_UNOPENED, body)).hex()
+        except (IntegrityError, ValueError):  # no server has sent it: nobody would know it again
+            signature = ""
+        return {"op": "unopened", "run": run_id, "reason": reason, "signature": signature}
+
     def _remember(self, run_id: str, expires_ms: int) -> None:
         """Take note of a run, or refuse it; what has expired need not be known any more."""
         age = self._age_ms()
@@ -292,6 +321,12 @@ def _channel_keys(own: X25519PrivateKey, other: bytes, body: Header) -> tuple[by
     about = _KEYS + canonical_json(dict(body)).encode("ascii")
     derived = HKDF(SHA256(), 2 * _KEY, bytes.fromhex(body["nonce"]), about).derive(secret)
     return derived[:_KEY], derived[_KEY:]
+
+
+def _unopened(instance: str, envelope: Header, reason: str) -> dict[str, Any]:
+    """What a worker process signs when it does not open an envelope, of which every byte counts."""
+    digest = hashlib.sha256(canonical_json(dict(envelope)).encode("ascii")).hexdigest()
+    return {"op": "unopened", "instance": instance, "envelope": digest, "reason": reason}
 
 
 def _signed(payload_type: str, body: Header) -> bytes:

@@ -24,7 +24,7 @@ import msgspec
 from lilux import _trees
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.workspace import MAX_FILES, MAX_TREE_BYTES, ProjectTree, TreeFile
+from rye_mcp.executor.workspace import MAX_FILES, MAX_TREE_BYTES, ProjectTree, TreeFile, is_inside
 
 __all__ = [
     "MAX_KEPT_BYTES",
@@ -44,11 +44,11 @@ MAX_KEPT_BYTES: Final = 256 << 20
 MAX_LIST_BYTES: Final = 16 << 20
 
 _PIECE_BYTES: Final = 256 << 10
-_MAX_PATH: Final = 4096
-_MAX_SEGMENT: Final = 255
+_MAX_DIGITS: Final = 8
+"""How many bytes a number of a file takes at most in what a worker wants."""
+
 _FILE: Final = 0o600
 _EXECUTABLE: Final = 0o700
-_GIT: Final = ".git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +77,13 @@ def read_list(data: bytes) -> tuple[Listed, ...]:
     if len(rows) > MAX_FILES or sum(max(row[1], 0) for row in rows) > MAX_TREE_BYTES:
         raise _refused(f"at most {MAX_FILES} files and {MAX_TREE_BYTES} bytes")
     for relative, size, digest, _ in rows:
-        if not _is_inside(relative) or size < 0 or len(digest) != 64:
+        if not is_inside(relative) or size < 0 or len(digest) != 64:
             raise _refused("paths of files below the project")
     found = tuple(Listed(*row) for row in rows)
     ways = sorted(each.relative.split("/") for each in found)
     if any(one == other[: len(one)] for one, other in pairwise(ways)):
         raise _refused("each file once, and none that is a directory, too")
     return found
-
-
-def _is_inside(relative: str) -> bool:
-    segments = relative.split("/")
-    return (
-        len(relative) <= _MAX_PATH
-        and "\0" not in relative
-        and all(0 < len(os.fsencode(each)) <= _MAX_SEGMENT for each in segments)
-        and {".", "..", _GIT}.isdisjoint(each.lower() for each in segments)
-    )
 
 
 def _refused(expected: str) -> RyeError:
@@ -103,11 +93,13 @@ def _refused(expected: str) -> RyeError:
 def pieces_of(files: Sequence[TreeFile], wanted: Any) -> Iterator[bytes]:
     """What a worker wants of the files, by their numbers, in pieces; RyeError `lost` for other numbers."""
     try:
+        if len(wanted) > _MAX_DIGITS * len(files) + _MAX_DIGITS:
+            raise ValueError
         numbers = msgspec.json.decode(wanted, type=list[int])
-    except (msgspec.DecodeError, UnicodeError) as exc:
+    except (msgspec.DecodeError, ValueError) as exc:
         raise RyeError("lost", "expected numbers of files of the list, found something else") from exc
-    if len(numbers) > len(files) or not all(0 <= each < len(files) for each in numbers):
-        raise RyeError("lost", "expected numbers of files of the list, found others")
+    if len({*numbers}) != len(numbers) or not all(0 <= each < len(files) for each in numbers):
+        raise RyeError("lost", "expected numbers of files of the list, each once, found others")
     for number in numbers:
         content = files[number].content
         for start in range(0, len(content), _PIECE_BYTES):
@@ -211,9 +203,15 @@ def split(data: bytes, wanted: Sequence[Listed]) -> dict[str, bytes]:
 
 
 def write_tree(directory: Path, listed: Sequence[Listed], blobs: Mapping[str, bytes]) -> None:
-    """Write the files into an empty private directory; RyeError `write_failed`."""
+    """Write the files into an empty private directory; RyeError `write_failed`.
+
+    None is larger than it is listed: all of them together take no more room than a list may say.
+    """
     try:
         for each in listed:
+            if len(blobs[each.digest]) != each.size:
+                what = f"expected {each.size} bytes in {each.relative!a} of the project, found another size"
+                raise RyeError("content_changed", what)
             path = directory / each.relative
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, _trees.NEW_FILE, _EXECUTABLE if each.executable else _FILE)

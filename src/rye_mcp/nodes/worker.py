@@ -146,7 +146,7 @@ class Worker:
             submitter, channel = self._instance.open(header)
         except Refused as exc:
             _log.warning("an envelope was not opened: %s", exc)
-            self._send({"op": "unopened", "run": str(header.get("run"))[:80], "reason": exc.reason})
+            self._send(self._instance.unopened(header, exc.reason))
             return
         scope = anyio.CancelScope(deadline=anyio.current_time() + self._silence_s)
         self._calls[channel.run_id] = call = _Call(submitter, channel, scope)

@@ -7,9 +7,9 @@ caller does.
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Final
 
 import anyio
 
+from lilux import _trees
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.private_dirs import remove_tree
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.metadata import SHARED
 from rye_mcp.nodes.trees import Arriving, Blobs, Listed, read_list, split, write_tree
@@ -27,6 +29,9 @@ __all__ = ["Ask", "Workspaces"]
 
 MAX_TREES: Final = 2
 """The files of how many calls are in memory at a time: those of one may have 64 MiB."""
+
+_OF_NOTHING: Final = hashlib.sha256(b"").hexdigest()
+"""The digest of an empty file, whose content nobody has to send."""
 
 Ask = Callable[[Sequence[int]], None]
 """Asks the server for the files with these numbers."""
@@ -76,7 +81,7 @@ class Workspaces:
                 with anyio.CancelScope(shield=True):
                     await executor.close()
         finally:
-            await off_loop(partial(shutil.rmtree, directory, ignore_errors=True), shielded=True)
+            await off_loop(partial(_remove, directory), shielded=True)
 
     async def close(self) -> None:
         """Close the executors that were kept."""
@@ -85,7 +90,7 @@ class Workspaces:
 
     async def _fill(self, directory: Path, arriving: Arriving, ask: Ask) -> None:
         listed = await off_loop(partial(read_list, await arriving.listed()))
-        blobs = await off_loop(partial(self._blobs.known, listed))
+        blobs = {_OF_NOTHING: b""} | await off_loop(partial(self._blobs.known, listed))
         wanted = _missing(listed, blobs)
         if wanted:
             arriving.expect(sum(listed[number].size for number in wanted))
@@ -102,8 +107,14 @@ class Workspaces:
         await off_loop(write)
 
 
+def _remove(directory: Path) -> None:
+    """Remove it with everything in it, whatever its call has made of it."""
+    with suppress(OSError, _trees.UnsafeError), _trees.Tree(directory.parent).opened() as above:
+        remove_tree(directory.name, above)
+
+
 def _missing(listed: Sequence[Listed], blobs: Mapping[str, bytes]) -> list[int]:
-    """The numbers of the files whose content is not there, each content once; nothing is no content."""
+    """The numbers of the files whose content is not there, each content once."""
     first: dict[str, int] = {}
     for number, each in enumerate(listed):
         if each.digest not in blobs:

@@ -47,7 +47,8 @@ def check_log(store: ReceiptStore, signers: Signers, *, every_signature: bool = 
     problems = [*_at_the_ends(found, mark, at_mark, store.kept), *rows.finish(store)]
     listed = (*found.problems, *problems)
     more = found.more_problems + rows.more + max(0, len(listed) - MAX_PROBLEMS)
-    return replace(found, problems=listed[:MAX_PROBLEMS], more_problems=more)
+    older = store.older()
+    return replace(found, problems=listed[:MAX_PROBLEMS], more_problems=more, without_receipt=older)
 
 
 def _at_the_ends(found: Checked, mark: Mark | None, at_mark: str | None, kept: int) -> list[Problem]:

@@ -71,6 +71,11 @@ class RunFacts:
     result: str | None = None
     node: Mapping[str, Any] | None = None
 
+    @property
+    def node_says(self) -> bool:
+        """Whether how the run ended is known from another machine alone."""
+        return self.node is not None and "run_id" in self.node
+
 
 def statement(
     record: RunRecord,
@@ -85,8 +90,12 @@ def statement(
     """The statement as JSON. `parameters` is their keyed digest, `server` the version of this program."""
     predicate = {
         "verified": _verified(record, row, link, facts, parameters),
-        "observed": _observed(record, node),
-        "reported": _reported(row, facts, server),
+        "observed": {
+            "node": node,
+            "begun": record.begun.isoformat(timespec="milliseconds"),
+            **({} if facts.node_says else _end(record)),
+        },
+        "reported": _reported(record, row, facts, server),
     }
     whole = {
         "_type": STATEMENT_TYPE,
@@ -135,7 +144,7 @@ def _verified(
         "row_sha256": row_digest(row),
         "code": record.code,
         "chain": [each.as_dict() for each in facts.elements],
-        "sealed": record.sealed,
+        "sealed": record.sealed and not facts.node_says,
         "lock": facts.lock,
         "parameters": {"names": msgspec.Raw(row["parameters"].encode()), "hmac_sha256": parameters},
         "variables": list(facts.variables),
@@ -143,11 +152,10 @@ def _verified(
     }
 
 
-def _observed(record: RunRecord, node: str) -> dict[str, Any]:
+def _end(record: RunRecord) -> dict[str, Any]:
+    """How a run ended, and what stood around it."""
     ended = record.begun + timedelta(milliseconds=record.duration_ms)
     return {
-        "node": node,
-        "begun": record.begun.isoformat(timespec="milliseconds"),
         "ended": ended.isoformat(timespec="milliseconds"),
         "exit": {"kind": record.kind, "return_code": record.return_code, "signal": record.signal},
         "usage": {
@@ -160,12 +168,15 @@ def _observed(record: RunRecord, node: str) -> dict[str, Any]:
     }
 
 
-def _reported(row: Mapping[str, Any], facts: RunFacts, server: str) -> dict[str, Any]:
+def _reported(record: RunRecord, row: Mapping[str, Any], facts: RunFacts, server: str) -> dict[str, Any]:
+    ran_on = dict(facts.node or {})
+    if facts.node_says:
+        ran_on |= {"sealed": record.sealed, **_end(record)}
     return {
         "item_id": row["item_id"],
         "versions": {each.item_id: each.version for each in facts.elements},
         "caller": row["caller"],
         "client": row.get("client"),
         "server": server,
-        **({} if facts.node is None else {"ran_on": dict(facts.node)}),
+        **({"ran_on": ran_on} if ran_on else {}),
     }

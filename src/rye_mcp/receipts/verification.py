@@ -86,7 +86,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of a verification: `signatures` were computed, and cover all receipts without a problem."""
+    """The result of a verification: `signatures` were computed, and cover all receipts without a problem.
+
+    `without_receipt` counts runs of the log that are older than its receipts: nothing is known about them.
+    """
 
     receipts: int = 0
     signatures: int = 0
@@ -94,6 +97,7 @@ class Checked:
     last: Mark | None = None
     problems: tuple[Problem, ...] = ()
     more_problems: int = 0
+    without_receipt: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
@@ -105,6 +109,7 @@ class Checked:
             "last": last,
             "problems": [each.as_dict() for each in self.problems],
             "more_problems": self.more_problems,
+            "without_receipt": self.without_receipt,
         }
 
 

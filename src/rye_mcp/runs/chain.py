@@ -47,6 +47,9 @@ _DIGEST_OF: Final = "SELECT digest FROM receipts WHERE number = ?"
 _MARK: Final = re.compile(rb"(\d{20}) ([0-9a-f]{64})\n", re.ASCII)
 _MARK_BYTES: Final = 86
 
+MAX_NUMBER: Final = 2**62
+"""A mark beyond this is unusable: SQLite would have no room for the next number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -108,8 +111,10 @@ def next_link(connection: sqlite3.Connection, file: MarkFile) -> Link:
         return Link(number + 1, digest, unmarked=last is not None)
     if mark.number > number:
         return Link(mark.number + 1, digest, broken=mark)
-    found = connection.execute(_DIGEST_OF, (mark.number,)).fetchone()
-    is_other = found is None or found[0] != mark.digest
+    found = digest
+    if mark.number != number:
+        found, *_ = connection.execute(_DIGEST_OF, (mark.number,)).fetchone() or (None,)
+    is_other = found != mark.digest
     return Link(number + 1, digest, broken=mark if is_other else None)
 
 
@@ -172,4 +177,6 @@ def _lock(descriptor: int) -> None:
 
 def _read(descriptor: int) -> Mark | None:
     found = _MARK.fullmatch(os.pread(descriptor, _MARK_BYTES, 0))
-    return None if found is None else Mark(int(found[1]), found[2].decode("ascii"))
+    if found is None or int(found[1]) > MAX_NUMBER:
+        return None
+    return Mark(int(found[1]), found[2].decode("ascii"))

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import msgspec
+
 from lilux._dataclasses import dataclass
 from lilux._stamps import Stamp, is_settled, stamp_of
 from lilux._trees import UnsafeError
@@ -28,7 +30,7 @@ from rye_mcp.runs import chain
 from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
 from rye_mcp.runs.chain import ChainedReceipt, Link, MarkFile, Notary
 from rye_mcp.runs.hosts import is_gone
-from rye_mcp.runs.ids import check_run_id, first_id_at
+from rye_mcp.runs.ids import check_run_id, first_id_at, is_run_id
 from rye_mcp.runs.records import (
     COLUMNS,
     MAX_ROWS,
@@ -219,10 +221,13 @@ class RunLog:
         """The runs whose process has ended without a word about them; once a process."""
         if self._has_looked_for_lost:
             return
-        query = f"SELECT {_NAMES} FROM runs WHERE kind = '{RUNNING}'"  # noqa: S608
+        query = (
+            f"SELECT {_NAMES} FROM runs WHERE kind = '{RUNNING}' "  # noqa: S608
+            "AND run_id NOT IN (SELECT run_id FROM receipts)"
+        )
         for row in connection.execute(query).fetchall():
-            record = record_of(row)
-            if record.kind != RUNNING:
+            record = _readable(row)
+            if record is not None and record.kind != RUNNING:
                 yield replace(record, process=None)
 
     def list(self, wanted: RunFilter = _EVERYTHING) -> tuple[RunRecord, ...]:
@@ -365,6 +370,15 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         with suppress(sqlite3.Error):  # a full disk has rolled it back already
             connection.execute("ROLLBACK")
         raise
+
+
+def _readable(row: tuple[Any, ...]) -> RunRecord | None:
+    """The record of a row; None for one that this program has not written: it stops no other run."""
+    try:
+        record = record_of(row)
+    except (msgspec.DecodeError, ValueError, TypeError):
+        return None
+    return record if is_run_id(record.run_id) else None
 
 
 def _write_with_receipt(

@@ -39,6 +39,11 @@ _UNATTESTED: Final = (
     f"WHERE receipts.run_id IS NULL AND runs.kind <> '{RUNNING}' AND runs.seq > (SELECT min(runs.seq) "
     "FROM runs JOIN receipts ON receipts.run_id = runs.run_id) ORDER BY runs.seq LIMIT ?"
 )
+_OLDER: Final = (
+    "SELECT count(*) FROM runs LEFT JOIN receipts ON receipts.run_id = runs.run_id "
+    "WHERE receipts.run_id IS NULL AND runs.seq < (SELECT min(runs.seq) "
+    "FROM runs JOIN receipts ON receipts.run_id = runs.run_id)"
+)
 _COUNT: Final = f"SELECT count(*) FROM runs WHERE (kind = '{REFUSED}') = ? AND kind <> '{RUNNING}'"  # noqa: S608
 _BELOW: Final = (
     f"SELECT {_RECEIPT} FROM receipts JOIN runs ON runs.run_id = receipts.run_id WHERE parent = ? "  # noqa: S608
@@ -100,6 +105,11 @@ class ReceiptStore:
     def unattested(self, limit: int) -> tuple[str, ...]:
         """Runs that are over and have no receipt, though one that was logged before has one."""
         return tuple(run_id for (run_id,) in self._select(_UNATTESTED, (limit,)))
+
+    def older(self) -> int:
+        """How many runs were logged before the first one that has a receipt, and have none."""
+        [(count,)] = self._select(_OLDER, ()) or [(0,)]
+        return int(count)
 
     def below(self, run_id: str) -> tuple[ChainedReceipt, ...]:
         """The receipts of the runs that a run asked for."""

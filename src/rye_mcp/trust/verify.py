@@ -117,6 +117,8 @@ class Trust:
         )
         self.agreed_permissions = AgreedPermissions(lambda: state or state_directory())
         self.unrecorded: str | None = None
+        self.is_recording = True
+        """Whether it is written down who vouches for what passes the gate."""
         self.noted_commits: set[str] = set()
         self.unread_commits: set[str] = set()
         self.answers: dict[tuple[object, ...], _Answer] = {}
@@ -141,8 +143,12 @@ class Trust:
         return own if self._shared_record is None else (*own, self._shared_record)
 
     def with_arriving(self, documents: Iterable[TrustDocument]) -> Trust:
-        """The same trust, which knows these keys, as they came with what is verified, and trusts none."""
+        """The same trust, which knows these keys, as they came with what is verified, and trusts none.
+
+        It records nothing: what arrives is not there yet, and may be refused.
+        """
         other = copy(self)
+        other.is_recording = False
         other.store = self.store.with_arriving(documents)
         other.answers = {}
         return other
@@ -363,7 +369,7 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
     )
     if signer.kind is SignerKind.AGENT:
         _require_not_a_persons(file, claim, trust, seen)
-    if key_id != trust.unrecorded:
+    if trust.is_recording and key_id != trust.unrecorded:
         fact = Fact.of(file, claim.digest, kind=signer.kind, key_id=key_id, owner=signer.owner)
         trust.note(file, fact)
     return _Answer(signer, line.timestamp, item_role, seen)

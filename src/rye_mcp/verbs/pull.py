@@ -35,7 +35,9 @@ from rye_mcp.sharing.sources import SOURCES_FILE, Pin, Source, Sources, read_sou
 from rye_mcp.sharing.writing import Changes, compare, content_in, sha256_in, write
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
+from rye_mcp.trust.signers import Fact
 from rye_mcp.trust.trust_store import Seen
+from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs._arriving import Arriving, Judged, judge, require_person, without_strays
 from rye_mcp.verbs.context import Context
 
@@ -138,7 +140,16 @@ def _put(source: Source, files: tuple[SharedFile, ...], before: _Before, request
         keys = _new_keys(arriving, space)
         if changes or others or keys:
             write(space, changes, *keys, *others)
+        _record(arriving, before.context.trust)
     return _pulled(now, arriving, changes)
+
+
+def _record(arriving: Arriving, trust: Trust) -> None:
+    """Write down who vouches for what is there now, of those whom this user trusts."""
+    for each in arriving.judged.values():
+        if each.undecided is None:
+            fact = Fact.of(each.file, each.digest, kind=each.kind, key_id=each.key_id, owner=each.owner)
+            trust.note(each.file, fact)
 
 
 def _wanted(files: tuple[SharedFile, ...], source: Source, space: Space) -> tuple[SharedFile, ...]:
@@ -209,29 +220,46 @@ class _Before:
             raise _signer_changed(changed)
 
     def _signer_of(self, path: str, judged: Judged) -> str | None:
-        """The key that signed what is there under this name.
+        """The key that signed what is there under this name, or was under this id.
 
         Nobody signs the pins. So they count after the file, if that is as it was pulled, and after the
         record, if there is none.
         """
-        owner = self.pins.owner_of(path)
-        pin = None if owner is None else owner.files[path]
-        found = content_in(self.space, path)
-        if found is not None and (pin is None or hashlib.sha256(found).hexdigest() == pin.sha256):
-            signer = self._key_in(found, judged)
-            if pin is None or signer is not None:
-                return signer
-        elif found is not None and pin is not None and pin.signer is not None:
+        pin, found = self._pin_of(path), content_in(self.space, path)
+        is_edited = found is not None and pin is not None and hashlib.sha256(found).hexdigest() != pin.sha256
+        if is_edited and pin is not None and pin.signer is not None:
             return pin.signer
+        if found is not None and not is_edited and (signer := self._key_in(found, judged.file)) is not None:
+            return signer
+        if (signer := self._signer_of_namesake(path, judged.file)) is not None:
+            return signer
         fact = self.context.trust.persons_claim(judged.file)
         if fact is not None:
             return self._id_of(fact.key_id)
         return None if pin is None else pin.signer
 
-    def _key_in(self, content: bytes, judged: Judged) -> str | None:
-        """The key on the signature line of what is there."""
-        fingerprint = _fingerprint_in(content, judged)
-        return None if fingerprint is None else self._id_of(fingerprint)
+    def _pin_of(self, path: str) -> Pin | None:
+        owner = self.pins.owner_of(path)
+        return None if owner is None else owner.files[path]
+
+    def _signer_of_namesake(self, path: str, file: ItemFile) -> str | None:
+        """The key that signed a file of the same id with another extension, which this one replaces."""
+        wanted = _id_of(path).lower()
+        for source in self.pins.sources:
+            for other, pin in source.files.items():
+                if other == path or _id_of(other).lower() != wanted:
+                    continue
+                found = content_in(self.space, other)
+                return (found and self._key_in(found, _at(other, file))) or pin.signer
+        return None
+
+    def _key_in(self, content: bytes, file: ItemFile) -> str | None:
+        """The key on the signature line of what is there; None for what nobody signed."""
+        there = ItemFile(file.space, file.item_type, file.item_id, file.extension, file.path, content)
+        try:
+            return self._id_of(signature.parse(there, signature.locate(there)).fingerprint)
+        except RyeError:
+            return None  # it is looked at as an edited file
 
     def _id_of(self, fingerprint: str) -> str:
         """The id of a key, or its fingerprint if it is not known here."""
@@ -239,13 +267,9 @@ class _Before:
         return fingerprint if signer is None else signer.key.key_id
 
 
-def _fingerprint_in(content: bytes, judged: Judged) -> str | None:
-    now = judged.file
-    file = ItemFile(now.space, now.item_type, now.item_id, now.extension, now.path, content)
-    try:
-        return signature.parse(file, signature.locate(file)).fingerprint
-    except RyeError:
-        return None  # what nobody signed is looked at as an edited file
+def _at(path: str, file: ItemFile) -> ItemFile:
+    """An item at another path of the same space."""
+    return ItemFile(file.space, *parse_relative_path(path), file.space.root / path, b"")
 
 
 def _signer_changed(changed: Mapping[str, tuple[Judged, str]]) -> RyeError:

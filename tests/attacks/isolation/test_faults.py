@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import stat
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.attacks.isolation.test_surroundings import cells_by_namespace, script, true
+from tests import fuse_file_system
+from tests.attacks.isolation.test_surroundings import (
+    NO_POWER,
+    OWN_NAMESPACE,
+    cells_by_namespace,
+    script,
+    true,
+)
 from tests.attacks.isolation.world import World
 from tests.users import BOB
 
@@ -36,6 +46,7 @@ def test_a_full_dev_shm_keeps_nobody_from_running(world: World, tier: str) -> No
     assert enforced["level"] == tier
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("place", ["/tmp", "/var/tmp", "/dev/shm", '"$HOME"'])
 def test_a_tool_that_fills_its_private_places_fills_nothing_else(world: World, place: str) -> None:
     """They are one file system, which ends with the run."""
@@ -107,35 +118,92 @@ PLACES = {
     "mount -t overlay -o lowerdir={0}/a,upperdir={0}/b,workdir={0}/c,userxattr none project",
     "another file system": "cd {0}; cp -a project copy; mount -t tmpfs none project; cp -a copy/. project",
     "a mount in it": "mount -t tmpfs none {0}/project/deep",
+    "a file system of a program": "cd {0}; mv project behind; mkdir project; mkfifo told; "
+    "/usr/bin/python3 bin/fuse.py bin/fuse {0}/behind {0}/project < /dev/null > told & "
+    "cd {0}; read ready < told",
 }
 """Where a project may lie, and how it gets there; `{0}` is the directory around it."""
 
+SEEN = {
+    "none": ["new", "something", "deep", "something"],
+    "walls": ["new", "something", "deep", "hidden"],
+    "cell": ["new", "kept", "deep", "hidden"],
+}
+"""By tier: what a tool wrote, whether it could change `.git` or read `.env`, and what it saw of the home."""
 
+IN_PLACE = '{0}; cd /; ended=0; {1} "$@" || ended=$?; umount -R {2}/project || true; wait; exit $ended'
+
+
+def needs_fuse(world: World) -> None:
+    """Make a device that this user may open, and a program that it may read."""
+    if not Path("/usr/bin/python3").exists() or not Path("/dev/fuse").exists():
+        pytest.skip("there is no Python of the system, or no FUSE")
+    shutil.copy(Path(fuse_file_system.__file__), world.root / "bin/fuse.py")
+    if os.getuid() != 0:
+        (world.root / "bin/fuse").symlink_to("/dev/fuse")
+    elif not (world.root / "bin/fuse").exists():
+        os.mknod(world.root / "bin/fuse", 0o666 | stat.S_IFCHR, Path("/dev/fuse").stat().st_rdev)
+        (world.root / "bin/fuse").chmod(0o666)
+
+
+@pytest.mark.parametrize("tier", SEEN)
 @pytest.mark.parametrize("name", PLACES)
-def test_a_project_in_an_unusual_place_is_written_and_protected_as_elsewhere(world: World, name: str) -> None:
+def test_a_project_in_an_unusual_place_is_written_and_protected_as_elsewhere(
+    world: World, name: str, tier: str
+) -> None:
     cells_by_namespace(world)
     world.fill()
+    if "fuse" in PLACES[name]:
+        needs_fuse(world)
     project = world.root / "project"
     os.chown(world.root, world.uid, -1)
     policy = {"write": [str(project)], "protect": [f"{project}/.git"], "mask": [f"{project}/.env"]}
-    text = f'{WRITES}; cat "$0/.env"; echo new > "$0/deep/made" && echo deep'
-    answer = shell(world, text, project, around=script(PLACES[name].format(world.root)), **policy)
-    assert answer["stdout"].split() == ["new", "kept", "deep"], answer
-    assert answer["enforced"]["unenforced"] == []
+    given = None if tier == "none" else {"tier": tier, "require": tier, **policy}
+    text = f'{WRITES}; cat "$0/.env"; echo new > "$0/deep/made" && echo deep; cat "$1" || echo hidden'
+    prepared = IN_PLACE.format(PLACES[name].format(world.root), " ".join(NO_POWER), world.root)
+    around = [*OWN_NAMESPACE, "sh", "-ec", prepared, "sh"]
+    command: list[str | Path] = ["/bin/sh", "-c", text, project, world.root / "home/.ssh/id"]
+    answer = world.run(command, given, around)
+    for left in ("a", "b", "c", "copy", "behind", "told"):
+        subprocess.run(["rm", "-rf", world.root / left], check=True)
+    assert answer["stdout"].split() == SEEN[tier], answer
+    if tier == "cell":
+        assert answer["enforced"]["unenforced"] == []
+    elif tier == "walls":
+        assert {"protected_paths", "masked_paths"} <= set(answer["enforced"]["unenforced"])
 
 
-def test_a_project_of_somebody_else_in_a_shared_directory_is_no_way_to_more(world: World) -> None:
+@pytest.mark.parametrize("tier", ["walls", "cell"])
+def test_a_project_behind_a_link_is_named_by_its_real_path_or_refused(world: World, tier: str) -> None:
+    world.fill()
+    (world.root / "shortcut").symlink_to(world.root / "project")
+    named = str(world.root / "shortcut")
+    refused = true(world, [], tier=tier, require=tier, write=[named])
+    (world.root / "shortcut").unlink()
+    assert (refused["kind"], refused["error"]["code"]) == ("spawn_failed", "policy_path")
+    assert "a link is on the way" in refused["error"]["message"]
+
+
+SOMEBODY_ELSES = {"none": ["new", "read"], "walls": ["new", "hidden"], "cell": ["new", "kept", "hidden"]}
+"""By tier: what root's tool does in a project of another user, and whether it reads what root may."""
+
+
+@pytest.mark.parametrize("tier", SOMEBODY_ELSES)
+def test_a_project_of_somebody_else_in_a_shared_directory_is_no_way_to_more(world: World, tier: str) -> None:
     """Root writes it with the capabilities that this takes, and says so; others as its modes allow."""
     world.fill()
     project = world.root / "project"
-    policy = {"write": [str(project)], "protect": [f"{project}/.git"]}
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
     for path in (project, *project.rglob("*")):
         os.chown(path, BOB, BOB, follow_symlinks=False)
-    answer = shell(world, f'{WRITES}; cat "$1" || echo hidden', project, "/etc/shadow", **policy)
-    if world.uid == 0:
-        assert answer["stdout"].split() == ["new", "kept"], answer
-        assert answer["enforced"]["capabilities"] == ["chown", "dac_override", "fowner", "fsetid"]
-    else:
+    policy = {"tier": tier, "require": tier, "write": [str(project)], "protect": [f"{project}/.git"]}
+    text = f'{WRITES}; test -n "$(cat "$1")" && echo read || echo hidden'
+    command: list[str | Path] = ["/bin/sh", "-c", text, project, "/etc/shadow"]
+    answer = world.run(command, None if tier == "none" else policy)
+    if world.uid != 0:
         assert answer["stdout"].split() == ["kept", "hidden"], answer
+        return
+    assert answer["stdout"].split() == SOMEBODY_ELSES[tier], answer
+    if tier != "none":
+        assert answer["enforced"]["capabilities"] == ["chown", "dac_override", "fowner", "fsetid"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -10,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rye_mcp.apart import apart, in_one_trip, off_loop, on_loop
+from rye_mcp.apart import FILE_HANDS, apart, in_one_trip, off_loop, on_loop
 
 pytestmark = pytest.mark.both_loops
 here = threading.get_ident
@@ -132,3 +134,89 @@ async def _given_up() -> list[str]:
     with pytest.raises(asyncio.CancelledError):
         await task
     return told
+
+
+async def test_as_many_calls_as_there_are_hands_work_with_files_at_a_time() -> None:
+    free, gate, done = threading.Semaphore(FILE_HANDS), threading.Event(), list[bool]()
+
+    def work() -> None:
+        found = free.acquire(blocking=False)
+        gate.wait(10)
+        done.append(found)
+        free.release()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3 * FILE_HANDS):
+            tasks.start_soon(off_loop, work)
+        for _ in range(3 * FILE_HANDS):
+            await anyio.lowlevel.checkpoint()
+        gate.set()
+    assert done == [True] * 3 * FILE_HANDS
+
+
+@pytest.mark.parametrize("error", [LookupError, SystemExit])
+async def test_an_error_of_the_work_arrives(error: type[BaseException]) -> None:
+    def work() -> None:
+        raise error
+
+    for _ in range(2 * FILE_HANDS):
+        with pytest.raises(error):
+            await off_loop(work)
+
+
+async def test_what_is_waiting_for_a_thread_and_cancelled_is_waited_for() -> None:
+    begun, go, ended = threading.Event(), threading.Event(), list[str]()
+
+    def work() -> None:
+        begun.set()
+        go.wait(10)
+        ended.append("work")
+
+    async def call() -> None:
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            await off_loop(work)
+        ended.append("call")
+
+    scopes: list[anyio.CancelScope] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        while not begun.is_set():
+            await anyio.lowlevel.checkpoint()
+        scopes[0].cancel()
+        await anyio.lowlevel.checkpoint()
+        go.set()
+    assert ended == ["work", "call"]
+
+
+_ENDS = """
+import asyncio, atexit, sys, threading
+from rye_mcp.apart import off_loop
+
+ending = threading.Event()
+atexit.register(ending.set)
+
+def work():
+    loop.call_soon_threadsafe(begun.set)
+    ending.wait()
+    print("ending", flush=True)
+    print(sys.stdin.readline().strip(), flush=True)
+
+async def main():
+    global loop, begun
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    task = asyncio.create_task(off_loop(work))
+    await begun.wait()
+    task.cancel()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_ends_waits_for_what_is_written() -> None:
+    command = [sys.executable, "-c", _ENDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ending\n"
+        said, _ = process.communicate("written\n", timeout=30)
+    assert (process.returncode, said) == (0, "written\n")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
+from lilux._file_systems import keeps_changes
 from lilux._footprints import Remembered, note_links, note_names, note_way
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
@@ -100,8 +101,8 @@ class _Layout:
     variables: Mapping[str, str]
     is_shown: Callable[[str], bool]
     missing: Missing | None
-    is_worktree: bool
-    """Whether other files than those that are noted say where git's directories are."""
+    is_noted: bool
+    """Whether each change would show: every file that is looked at is noted, and none hides its changes."""
 
 
 class Confinement:
@@ -118,7 +119,7 @@ class Confinement:
         self._facts: MachineFacts | None = None
         self._surroundings = Surroundings()
         self._layouts: Remembered[_Layout] = Remembered(
-            most=_MOST_LAYOUTS, worth=lambda layout: not layout.is_worktree
+            most=_MOST_LAYOUTS, worth=lambda layout: layout.is_noted
         )
         own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
         # A link to such a place may lead into what a tool sees: a project with all settings of a person.
@@ -208,10 +209,9 @@ class Confinement:
         policy, shown, protected = _on_this_machine(planned.policy, has_cells=has_cells)
         missing = self._missing(permissions, protected, repository, around)
         is_shown = below_any((*shown, *SYSTEM))
-        is_worktree = len(facts.git_directories) > 1 or (
-            repository is not None and len(repository.directories) > 1
-        )
-        return _Layout(facts, policy, planned.variables, is_shown, missing, is_worktree)
+        directories = {*facts.git_directories, *(() if repository is None else repository.directories)}
+        is_noted = len(directories) <= 1 and (repository is None or keeps_changes(repository.project))
+        return _Layout(facts, policy, planned.variables, is_shown, missing, is_noted)
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
         """Add the places that `uses` opens or protects."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from lilux import _files
 from lilux._dataclasses import dataclass
+from lilux._file_systems import keeps_changes
 from lilux._footprints import note_links
 from lilux._stamps import Stamp, is_settled, stamp_of
 from rye_mcp.executor.environment.git_index import MAX_INDEX_BYTES, UnreadableIndexError, submodules_of
@@ -89,7 +90,8 @@ def find(repository: Repository, around: Around) -> Found:
 class Surroundings:
     """A memory of what is around in a project, valid until a directory that was looked into changes.
 
-    A change that is too young to show in a stamp is not relied on: the next look goes everywhere again.
+    A change that is too young to show in a stamp is not relied on, nor is a file system on which a tool can
+    set the times of changes: the next look goes everywhere again.
     """
 
     def __init__(self, *, clock: Callable[[], int] = time.time_ns, limit: int = MAX_LOOKED_AT) -> None:
@@ -106,9 +108,16 @@ class Surroundings:
         around = walk.around()
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
+        relied_on = relied_on and _tell_changes(stamps)
         self._last = (repository, stamps, around) if relied_on else None
         note_links(path for path, _ in stamps)
         return around
+
+
+def _tell_changes(stamps: Iterable[tuple[str, Stamp | None]]) -> bool:
+    """Whether no tool can set the time of a change, on any of the file systems."""
+    by_device = {stamp[0]: path for path, stamp in stamps if stamp is not None and len(stamp) > 1}
+    return all(map(keeps_changes, by_device.values()))
 
 
 class _Walk:

@@ -120,7 +120,7 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, Content]]:
     yield "Asked by", record.caller + (f" ({record.client})" if record.client else "")
     yield "Project", record.project or "none"
     yield "Signed by", record.signer
-    yield "Sealed", "yes: nothing but verified bytes could run" if record.sealed else "no"
+    yield "Sealed", _sealed(record)
     yield "Runtime", runtime_in_words(record)
     if record.user_ms is not None and record.system_ms is not None:
         yield "CPU", f"{record.user_ms:.0f} ms of its own, {record.system_ms:.0f} ms in the kernel"
@@ -129,6 +129,12 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, Content]]:
     if record.parent is not None:
         yield "Called by", tag("a", short(record.parent, 26), href=path("runs", record.parent))
     yield "Run", tag("code", record.run_id)
+
+
+def _sealed(record: RunRecord) -> str:
+    if record.sealed and record.node is not None:
+        return f"yes, as {record.node} says"
+    return "yes: nothing but verified bytes could run" if record.sealed else "no"
 
 
 def _exit(record: RunRecord) -> Iterator[tuple[str, object]]:
@@ -165,7 +171,11 @@ def _enforced(record: RunRecord) -> Iterator[Content]:
     if missing:
         yield tag("p", state("not enforced"), " ", ", ".join(map(str, missing)))
     rows = ((name, _text(value)) for name, value in record.enforced.items() if value not in ([], None, ""))
-    yield tag("details", tag("summary", "As the kernel confirmed it"), facts(rows))
+    yield tag("details", tag("summary", _who_confirmed(record)), facts(rows))
+
+
+def _who_confirmed(record: RunRecord) -> str:
+    return "As the kernel confirmed it" if record.node is None else f"As {record.node} says"
 
 
 def _text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.elsewhere import ON_NODE, on_node
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime
 from rye_mcp.executor.results import ExecutionResult
@@ -46,7 +48,8 @@ def crossed(outcome: Outcome, **options: Any) -> Any:
 
 def test_a_result_arrives_as_it_was() -> None:
     remote = crossed(FULL, receipt="a" * 64, sealed=True)
-    assert remote.outcome == FULL
+    hint, notices = f"{ON_NODE}{FULL.hint}", tuple(map(on_node, FULL.notices))
+    assert remote.outcome == replace(FULL, hint=hint, notices=notices), "words of a node say that they are"
     assert (remote.receipt, remote.sealed) == ("a" * 64, True)
 
 

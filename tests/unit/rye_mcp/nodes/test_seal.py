@@ -110,7 +110,7 @@ def test_every_field_is_signed(field: str) -> None:
     worker = instance()
     header, other = envelope(worker)[0], envelope(worker)[0]
     changed = {
-        "protocol": 2,
+        "protocol": 9,
         "op": "hello",
         "to": "0" * 32,
         "node": STRANGER.public.key_id,
@@ -146,12 +146,34 @@ def test_no_header_at_all_does_anything_but_be_refused(fields: dict[str, Any], a
 @pytest.mark.parametrize("field", ["key", "instance", "share", "package", "signature", "protocol", "op"])
 def test_every_field_of_a_hello_is_signed_by_its_node(field: str) -> None:
     header, other = instance().hello(), instance(STRANGER).hello()
-    value = {"package": "2", "protocol": 2, "op": "call"}.get(field, other[field])
+    value = {"package": "2", "protocol": 9, "op": "call"}.get(field, other[field])
     with pytest.raises(RyeError) as caught:
         Hello.read({**header, field: value})
     assert caught.value.code == "engine_unreachable"
     with pytest.raises(RyeError):
         Hello.read({**header, "more": 1})
+
+
+def test_only_the_process_itself_says_that_it_did_not_open_an_envelope_and_why() -> None:
+    worker = instance()
+    hello, (sent, _), (other, _) = Hello.read(worker.hello()), envelope(worker), envelope(worker)
+    said = worker.unopened(sent, "expired")
+    assert hello.reason_in(said, sent) == "expired"
+    assert hello.reason_in(said, other) is None
+    assert hello.reason_in({**said, "reason": "replayed"}, sent) is None
+    assert hello.reason_in({**said, "reason": ["expired"]}, sent) is None
+    assert hello.reason_in({**said, "signature": ""}, sent) is None
+    assert Hello.read(instance().hello()).reason_in(said, sent) is None
+    assert Hello.read(instance(STRANGER).hello()).reason_in(said, sent) is None
+
+
+def test_what_no_server_can_have_sent_is_refused_without_a_signature() -> None:
+    assert instance().unopened({"run": "x" * 200, "nonce": float("nan")}, "malformed") == {
+        "op": "unopened",
+        "run": "x" * 80,
+        "reason": "malformed",
+        "signature": "",
+    }
 
 
 def low_order(header: dict[str, Any]) -> dict[str, Any]:

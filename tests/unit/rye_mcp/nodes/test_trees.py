@@ -44,6 +44,7 @@ def test_files_arrive_as_they_were_sent(tmp_path: Path) -> None:
         [row("a\0b")],
         [row("a" * 256)],
         [row("a/" * 2100 + "b")],
+        [row("a/" * 200 + "b")],
         [row(".git/config")],
         [row("sub/.GIT/hooks/x")],
         [row("a"), row("a")],
@@ -73,7 +74,9 @@ def test_bytes_that_are_no_list_are_refused(data: bytes) -> None:
     assert caught.value.code == "node_refused"
 
 
-@pytest.mark.parametrize("wanted", [b"[2]", b"[-1]", b"[0,0,0]", b'["0"]', b"{}", b"x", b"[1e9]"])
+@pytest.mark.parametrize(
+    "wanted", [b"[2]", b"[-1]", b"[0,0]", b"[0,    ".ljust(99) + b"1]", b'["0"]', b"{}", b"x", b"[1e9]"]
+)
 def test_a_worker_gets_no_more_than_what_is_listed(wanted: bytes) -> None:
     with pytest.raises(RyeError) as caught:
         list(pieces_of(FILES, wanted))
