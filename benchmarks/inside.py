@@ -1,6 +1,6 @@
 """What programs cost, and what they spare: calls inside of calls beside the same calls of a client.
 
-    python benchmarks/inside.py [--json FILE] [--strict] [--quick] [--rounds N] [--write]
+    python benchmarks/inside.py [--json FILE] [--strict] [--quick] [--rounds N] [--write] [--session]
 
 Rules:
 
@@ -11,6 +11,7 @@ Rules:
   which the client makes the very calls of the program. Counted is the structured content that a model reads.
 - A wrong answer ends the benchmark with exit code 1. A target that is missed is only printed, unless
   `--strict` is given. `--write` puts the figures into docs/performance.md.
+- Private copies are made where `benchmarks/warm.py` says; `--session` is as there.
 - Figures mean little while the machine is busy with something else: that is said first.
 """
 

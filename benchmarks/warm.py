@@ -1,6 +1,6 @@
 """What it brings that interpreters wait for calls: warm calls beside cold ones, and beside a start by hand.
 
-    python benchmarks/warm.py [--json FILE] [--strict] [--quick] [--rounds N] [--write]
+    python benchmarks/warm.py [--json FILE] [--strict] [--quick] [--rounds N] [--write] [--session]
 
 Rules:
 
@@ -10,6 +10,9 @@ Rules:
   calls cost that follow each other at once is measured by itself.
 - A call that was to be warm and is not, or a wrong answer, ends the benchmark with exit code 1. A target that
   is missed is only printed, unless `--strict` is given. `--write` puts the figures into docs/performance.md.
+- Each call makes a private copy. In a login session it is in memory (`/run/user/UID`). A container has no
+  session, and its copies are on its disk: `--session` gives root one, in a mount namespace. The file system
+  is said beside the figures.
 - Figures mean little while the machine is busy with something else: that is said first.
 """
 

@@ -23,6 +23,7 @@ from harness.figures import IncorrectError
 from harness.joins import Join, joins, site, write_examples
 from harness.memory import idle_percent, own_family
 from harness.report import machine
+from harness.session import add_option, copies_in, enter
 from harness.targets import Target
 
 QUIET_PERCENT: Final = 90
@@ -259,14 +260,14 @@ async def measure(directory: Path, rounds: int, *, quick: bool) -> Found:
             return Found(outside, inside, noop, *crowds, size, growth, await joins(client, place.project))
 
 
-def _page(found: Found, idle: float) -> str:
+def _page(found: Found, idle: float, copies: str) -> str:
     rows = [
         f"| {each.what} | {each.shown_limit()} | {each.shown(each.measured)} | {_verdict(each)} |"
         for each in found.targets
     ]
     lines = [
         "Written by `python benchmarks/inside.py --write`, from one run in which the contenders take turns.",
-        f"{machine()}; before it, the machine was idle for {idle:.0f} % of the time.",
+        f"{machine()}; before it, the machine was idle for {idle:.0f} % of the time; {copies}.",
         "",
         "|  | target | measured |  |",
         "| --- | ---: | ---: | ---: |",
@@ -291,20 +292,24 @@ def main(doc: str) -> int:
     parser.add_argument("--quick", action="store_true", help="only see that it works")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"how often; {ROUNDS} by default")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
+    add_option(parser)
     options = parser.parse_args()
+    if options.session:
+        enter()
     idle = idle_percent()
     if idle < QUIET_PERCENT:
         print(f"The machine is busy (idle {idle:.0f} %): these figures mean little.", file=sys.stderr)
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     found: Found | None = None
     with tempfile.TemporaryDirectory(prefix="rye-inside-", dir=Path.home()) as directory:
+        copies = copies_in({"HOME": directory})
         try:
             found = anyio.run(lambda: measure(Path(directory), max(1, rounds), quick=options.quick))
         except* IncorrectError as group:
             print(*group.exceptions, sep="\n", file=sys.stderr)
     if found is None:
         return 1
-    print("\n".join(found.table()))
+    print(f"{machine()}; {copies}", *found.table(), sep="\n")
     for each in found.targets:
         print(f"{each.what:<66}{each.shown(each.measured):>12}  {each.shown_limit()}  {_verdict(each)}")
     if options.json is not None:
@@ -312,5 +317,7 @@ def main(doc: str) -> int:
         options.json.write_text(json.dumps({"targets": cases}, indent=2) + "\n", encoding="utf-8")
     if options.write:
         head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}{_page(found, idle)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        PAGE.write_text(
+            f"{head}{BEGIN}{_page(found, idle, copies)}{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
     return 1 if options.strict and not all(each.is_met for each in found.targets) else 0

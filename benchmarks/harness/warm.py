@@ -19,6 +19,7 @@ from harness.figures import IncorrectError
 from harness.memory import idle_percent
 from harness.picture import bars
 from harness.report import machine
+from harness.session import add_option, copies_in, enter
 from harness.tools import PARAMETERS, by_hand, prepared
 from harness.warm_ways import WarmScene, Ways, in_turns, measure_ways, waiting
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
@@ -193,14 +194,14 @@ def _verdict(target: Target) -> str:
     return "ok" if target.is_met else "MISSED"
 
 
-def _page(found: Found, idle: float) -> str:
+def _page(found: Found, idle: float, copies: str) -> str:
     targets = [
         f"| {each.name} | ≤ {each.limit:.2f} {each.unit} | {each.value:.2f} | {_verdict(each)} |"
         for each in found.targets
     ]
     lines = [
         "Written by `python benchmarks/warm.py --write`, from one run in which the contenders take turns.",
-        f"{machine()}; before it, the machine was idle for {idle:.0f} % of the time.",
+        f"{machine()}; before it, the machine was idle for {idle:.0f} % of the time; {copies}.",
         "",
         *found.table(),
         "",
@@ -224,18 +225,23 @@ def main(doc: str) -> int:
     parser.add_argument("--quick", action="store_true", help="only see that it works")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"how often; {ROUNDS} by default")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
+    add_option(parser)
     options = parser.parse_args()
+    if options.session:
+        enter()
     idle = idle_percent()
     if idle < QUIET_PERCENT:
         print(f"The machine is busy (idle {idle:.0f} %): these figures mean little.", file=sys.stderr)
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     with tempfile.TemporaryDirectory(prefix="rye-warm-", dir=Path.home()) as directory:
         try:
-            found = asyncio.run(measure(WarmScene(Path(directory)), max(1, rounds), quick=options.quick))
+            scene = WarmScene(Path(directory))
+            copies = copies_in(scene.environment)
+            found = asyncio.run(measure(scene, max(1, rounds), quick=options.quick))
         except IncorrectError as exc:
             print(exc, file=sys.stderr)
             return 1
-    print("\n".join(found.table()))
+    print(f"{machine()}; {copies}", *found.table(), sep="\n")
     for target in found.targets:
         print(target.line)
     if options.json is not None:
@@ -244,5 +250,7 @@ def main(doc: str) -> int:
     if options.write:
         PICTURE.write_text(found.picture(), encoding="utf-8")
         head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}{_page(found, idle)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        PAGE.write_text(
+            f"{head}{BEGIN}{_page(found, idle, copies)}{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
     return 1 if options.strict and not all(each.is_met for each in found.targets) else 0

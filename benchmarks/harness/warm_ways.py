@@ -88,6 +88,7 @@ class Ways:
     bash: Sequence[Sequence[float]]
     node: Sequence[Sequence[float]] | None
     stdio: Sequence[float]
+    floor: Sequence[float]
     run: Sequence[float]
     help: Sequence[float]
     start: Sequence[float]
@@ -124,6 +125,7 @@ class Ways:
             *rows,
             ("Bash, p50", *bash, "-"),
             ("over stdio, p50", "-", "-", _ms(self.stdio)),
+            ("over stdio, a tool of a bare server that does nothing, p50", "-", "-", _ms(self.floor)),
             ("start of the server until its tools are listed, beside a bare one", "-", "-", listed),
         ]
 
@@ -183,8 +185,8 @@ async def measure_ways(scene: WarmScene, rounds: int) -> Ways:
         await warm.close()
         await cold.close()
     run, help_, start, bare, listed, bare_listed = _commands(scene, max(1, rounds // 6))
-    stdio = _over_stdio(scene, rounds)
-    return Ways(slow, bash, node, stdio, run, help_, start, bare, listed, bare_listed, kept)
+    stdio, floor = _over_stdio(scene, rounds)
+    return Ways(slow, bash, node, stdio, floor, run, help_, start, bare, listed, bare_listed, kept)
 
 
 async def _kept_when_idle() -> int:
@@ -208,23 +210,47 @@ def waiting() -> list[Path]:
     return found
 
 
-def _over_stdio(scene: Scene, rounds: int) -> list[float]:
-    """What warm calls take. One that came while none waited, as at the beginning, does not count."""
-    times: list[float] = []
-    call = {"item_id": FUNCTION, "parameters": PARAMETERS}
-    with Talk(_SERVER, scene.environment, scene.project) as server:
+def _over_stdio(scene: Scene, rounds: int) -> tuple[list[float], list[float]]:
+    """What warm calls take, and calls of a bare server's tool that does nothing, in turns.
+
+    A call that came while no interpreter waited, as at the beginning, does not count.
+    """
+    warm, floor = list[float](), list[float]()
+    bare = (sys.executable, "-c", BARE)
+    with (
+        Talk(_SERVER, scene.environment, scene.project) as server,
+        Talk(bare, scene.environment, scene.project) as other,
+    ):
         for _ in range(MOST_TRIES + rounds):
-            begun = time.perf_counter()
-            result = server.call("execute", **call)
-            took = (time.perf_counter() - begun) * 1000
-            if result["data"] != PARAMETERS:
-                raise IncorrectError(f"expected an answer over stdio, found {result}")
-            if result["runtime"] == "warm":
-                times.append(took)
-            if len(times) == FIRST + rounds:
-                return times[FIRST:]
+            took, is_warm = _warm_over_stdio(server)
+            if is_warm:
+                warm.append(took)
             time.sleep(PAUSE_S)
-    raise IncorrectError(f"expected {FIRST + rounds} warm calls over stdio, found {len(times)}")
+            floor.append(_bare_over_stdio(other))
+            time.sleep(PAUSE_S)
+            if len(warm) == FIRST + rounds:
+                return warm[FIRST:], floor[FIRST:]
+    raise IncorrectError(f"expected {FIRST + rounds} warm calls over stdio, found {len(warm)}")
+
+
+def _warm_over_stdio(server: Talk) -> tuple[float, bool]:
+    """How long a call took, in milliseconds, and whether it was warm."""
+    begun = time.perf_counter()
+    result = server.call("execute", item_id=FUNCTION, parameters=PARAMETERS)
+    took = (time.perf_counter() - begun) * 1000
+    if result["data"] != PARAMETERS:
+        raise IncorrectError(f"expected an answer over stdio, found {result}")
+    return took, result["runtime"] == "warm"
+
+
+def _bare_over_stdio(server: Talk) -> float:
+    """How long the empty tool of a bare server took, in milliseconds."""
+    begun = time.perf_counter()
+    result = server.ask("tools/call", name="hello", arguments={"name": "Ada"})
+    took = (time.perf_counter() - begun) * 1000
+    if result["content"][0]["text"] != "Hello, Ada!":
+        raise IncorrectError(f"expected a greeting over stdio, found {result}")
+    return took
 
 
 def _commands(scene: Scene, rounds: int) -> list[list[float]]:

@@ -180,7 +180,7 @@ class Supervisor:
         waiting.begin(input, on_output, on_started)
         waiting.due = self._due(request)
         asked = protocol.CallRequest(_completed(request, input, on_output, on_started))
-        waiting.connection.send(asked, waiting.id, waiting.first_input())
+        waiting.connection.send(asked, waiting.id, waiting.first_input(), at_once=True)
         waiting.connection.expect(waiting)
         await self._wait(waiting, waiting.done)
         return waiting.outcome()

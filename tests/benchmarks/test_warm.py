@@ -26,3 +26,4 @@ def test_it_measures_warm_calls_beside_cold_ones_and_by_hand(tmp_path: Path) -> 
     assert len(values) == 11
     assert all(value > 0 for value in values.values())
     assert "| one call, p50 |" in ran.stdout
+    assert "| over stdio, a tool of a bare server that does nothing, p50 |" in ran.stdout

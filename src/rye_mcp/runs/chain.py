@@ -111,8 +111,10 @@ def next_link(connection: sqlite3.Connection, file: MarkFile) -> Link:
         return Link(number + 1, digest, unmarked=last is not None)
     if mark.number > number:
         return Link(mark.number + 1, digest, broken=mark)
-    found = connection.execute(_DIGEST_OF, (mark.number,)).fetchone()
-    is_other = found is None or found[0] != mark.digest
+    found = digest
+    if mark.number != number:
+        found, *_ = connection.execute(_DIGEST_OF, (mark.number,)).fetchone() or (None,)
+    is_other = found != mark.digest
     return Link(number + 1, digest, broken=mark if is_other else None)
 
 

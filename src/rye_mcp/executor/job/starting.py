@@ -55,16 +55,16 @@ class Starting:
     async def process(self, process: Halves, *, direct: bool = False, keep_cwd: bool = False) -> Halves:
         """A process as it is started: `direct` if the caller names the program, `keep_cwd` the directory."""
         runtime, call = process
-        cwd, variables = os.fspath(call.cwd or os.sep), process.env
+        cwd, variables, look = os.fspath(call.cwd or os.sep), process.env, Look()
         if "/" in runtime.command:
-            command, searched = await self._by_path(runtime, cwd, variables, direct=direct)
+            command, searched = await self._by_path(runtime, cwd, variables, look, direct=direct)
         else:
             command, searched = await located(
-                runtime.command, runtime.search_path, variables, self.directories
+                runtime.command, runtime.search_path, variables, self.directories, look
             )
         if command != runtime.command or searched != runtime.search_path:
             runtime = replace(runtime, command=command, search_path=searched)
-        placed, own = self._placed(cwd, variables)
+        placed, own = self._placed(cwd, variables, look)
         if keep_cwd:
             placed = cwd
             own.pop(WORKING_DIRECTORY, None)
@@ -74,7 +74,7 @@ class Starting:
 
     def in_process(self, call: InProcessCall) -> InProcessCall:
         """A call of a primitive of this process that may start a program."""
-        cwd, own = self._placed(call.cwd, call.environment)
+        cwd, own = self._placed(call.cwd, call.environment, Look())
         variables = {**call.environment, **own} if own else call.environment
         return InProcessCall(
             call.tool, call.config, call.arguments, cwd, call.timeout, variables, call.withheld
@@ -90,9 +90,9 @@ class Starting:
         what = f"started in /, and not in {printable(elsewhere)}: {self.directories.why_not(elsewhere)}"
         yield Notice("started_elsewhere", f"{what}. {WORKING_DIRECTORY} names that directory")
 
-    def _placed(self, cwd: str, variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    def _placed(self, cwd: str, variables: Mapping[str, str], look: Look) -> tuple[str, dict[str, str]]:
         """Where a program is started, and what it is told where that is somewhere else."""
-        if self.directories.why_not(cwd) is None:
+        if self.directories.why_not(cwd, look) is None:
             return cwd, {}
         own = {WORKING_DIRECTORY: cwd}
         if "PATH" in variables:
@@ -100,19 +100,20 @@ class Starting:
         return os.sep, own
 
     async def _by_path(
-        self, runtime: RuntimeSpec, cwd: str, variables: Mapping[str, str], *, direct: bool
+        self, runtime: RuntimeSpec, cwd: str, variables: Mapping[str, str], look: Look, *, direct: bool
     ) -> Located:
         path = os.path.join(cwd, runtime.command)  # noqa: PTH118 - it may be absolute
         if is_shim(path):
             behind = await meant(path, variables, self.directories)
+            look.clear()  # a manager may have been asked, which takes a while
             if behind is None:
                 name = os.path.basename(path)  # noqa: PTH119
-                return await located(name, runtime.search_path, variables, self.directories)
+                return await located(name, runtime.search_path, variables, self.directories, look)
             path = behind
         if direct:
             return path, runtime.search_path
         started = _real(path)
-        why = _why_not(path, started, self.directories)
+        why = _why_not(path, started, self.directories, look)
         if why is not None:
             what = f"expected a program that no other user can exchange, found {printable(path)}: {why}"
             raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
@@ -120,9 +121,14 @@ class Starting:
 
 
 async def located(
-    name: str, search_path: str | None, variables: Mapping[str, str], directories: Directories
+    name: str,
+    search_path: str | None,
+    variables: Mapping[str, str],
+    directories: Directories,
+    look: Look | None = None,
 ) -> Located:
     """The real file of a program that is on the PATH; without one, its name and where else to look."""
+    look = Look() if look is None else look
     passed_over: list[str] = []
     path = variables.get("PATH", os.defpath) if search_path is None else search_path
     for found in _found(name, path):
@@ -130,7 +136,8 @@ async def located(
         if is_shim(found):
             passed_over.append(os.path.dirname(found))  # noqa: PTH120
             program = await meant(found, variables, directories)
-        started = None if program is None else _checked(program, directories)
+            look.clear()  # as above
+        started = None if program is None else _checked(program, directories, look)
         if started is not None:
             return started, None
         passed_over.append(os.path.dirname(found))  # noqa: PTH120
@@ -156,15 +163,14 @@ def _found(name: str, path: str) -> Iterator[str]:
             yield place
 
 
-def _checked(program: str, directories: Directories) -> str | None:
+def _checked(program: str, directories: Directories, look: Look) -> str | None:
     """Resolve a program once, and check the file and the way to it."""
     started = _real(program)
-    return started if _why_not(program, started, directories) is None else None
+    return started if _why_not(program, started, directories, look) is None else None
 
 
-def _why_not(program: str, started: str, directories: Directories) -> str | None:
+def _why_not(program: str, started: str, directories: Directories, look: Look) -> str | None:
     """Why a program is not started: the way to it leads elsewhere, or the file does."""
-    look = Look()
     return directories.why_not(program, look) or directories.why_not(started, look)
 
 
