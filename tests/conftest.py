@@ -12,6 +12,8 @@
 * `make test` tries fewer examples of a property than `make test-all`. A property has no deadline of its own:
   an example that takes long on a busy machine says nothing about the code, and one that hangs is ended like
   every other test.
+* `make test` waits for no disk: in its own processes `fsync` returns at once, as no test can see what is left
+  on a machine that loses its power. `make test-all` waits, and so do the programs that tests start.
 * A shell starts background jobs with Ctrl-C switched off, and their children inherit that. The tests of
   Ctrl-C need it on, so it is switched on again for a suite in the background.
 """
@@ -24,7 +26,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -68,8 +70,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[FIRST_CASES] = {}
     if config.getoption("--tier") == "quick":
         settings.load_profile("quick")
+        os.fsync = without_waiting
     for name, why in {**tiers.LATER, **tiers.OTHER}.items():
         config.addinivalue_line("markers", f"{name}: {why}")
+
+
+def without_waiting(fd: Any) -> None:
+    """What `fsync` does for a descriptor that is not open: an OSError; for all others, nothing."""
+    os.fstat(fd)
 
 
 # Last, so that it counts only what `-k` and `-m` have left.

@@ -174,6 +174,7 @@ async def test_a_tool_that_changes_after_somebody_agreed_is_asked_about_again(
         assert not canary.exists()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("agrees", [True, False])
 async def test_a_call_waits_for_somebody_who_looks_and_agrees_with_the_code(
     shop: Workshop, questions: Questions, tmp_path: Path, agrees: bool

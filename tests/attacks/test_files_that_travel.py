@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import struct
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.workspace import ProjectTree, tracked_files
 from rye_mcp.nodes.trees import Listed, write_tree
 from rye_mcp.trust.approvals import Approvals
 from tests.engine_world import (
@@ -208,3 +210,38 @@ async def test_a_node_that_wants_a_file_again_and_again_gets_none(
     site.pair.server.sign("demo/list.sh", workspace_tool(LIST, "tree"))
     assert (await site.run("demo/list")).code == "lost"
     assert told.read_text() == "0"
+
+
+def index_of(name: str) -> bytes:
+    """An index of git with one file of any name. Git itself makes none such."""
+    encoded = name.encode()
+    entry = (
+        struct.pack(">10I", *[0] * 6, 0o100644, 0, 0, 5)
+        + bytes(20)
+        + struct.pack(">H", len(encoded))
+        + encoded
+    )
+    data = b"DIRC" + struct.pack(">II", 2, 1) + entry + bytes(8 - len(entry) % 8)
+    return data + hashlib.sha1(data, usedforsecurity=False).digest()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "bin/../../outside",
+        ".git/config",
+        "bin/../.git/config",
+        "//told.txt",
+        "./told.txt",
+        "/outside",
+    ],
+)
+async def test_an_index_that_leads_out_of_the_project_or_to_gits_own_files(
+    site: Site, project: Path, name: str
+) -> None:
+    (project.parent / "outside").write_text("a secret")
+    (project / ".git/index").write_bytes(index_of("told.txt"))
+    assert [each.relative for each in tracked_files(project).files] == ["told.txt"]
+    (project / ".git/index").write_bytes(index_of(name))
+    assert tracked_files(project) == ProjectTree(left_out=(name,))

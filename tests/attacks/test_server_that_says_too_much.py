@@ -174,6 +174,7 @@ async def test_no_encoding_but_one_that_is_counted_is_unpacked(scene: Bridged, c
     assert "another encoding" in (found.error or "")
 
 
+@pytest.mark.thorough
 async def test_a_stream_that_answers_nothing_is_read_at_a_pace(
     scene: Bridged, monkeypatch: pytest.MonkeyPatch
 ) -> None:

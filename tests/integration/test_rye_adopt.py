@@ -302,6 +302,7 @@ HELPED = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("code", "place", "said"), HELPED.values(), ids=HELPED)
 def test_help_is_read_from_a_script_that_is_not_executable_and_a_crash_is_said(
     workshop: Workshop, tmp_path: Path, code: str, place: str, said: str

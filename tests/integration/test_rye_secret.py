@@ -54,6 +54,7 @@ def test_a_secret_is_kept_listed_used_and_removed(bob: Person, project: Path) ->
     bob.refused("secret_missing", "secret", "remove", NAME, cwd=project)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("keep", "asked_again"), [("y", False), ("n", True)])
 def test_a_person_at_a_terminal_is_asked_once(
     bob: Person, project: Path, keep: str, asked_again: bool

@@ -95,6 +95,7 @@ def calls_in(found: Collector) -> list[str]:
     return [span.name for span in found.spans if span.name.startswith("tools/call")]
 
 
+@pytest.mark.thorough
 async def test_a_message_that_the_protocol_refuses_is_a_span_without_what_it_said(
     programs: Programs, collecting: Collector
 ) -> None:

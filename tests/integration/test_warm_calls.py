@@ -110,6 +110,7 @@ async def test_the_log_says_how_a_call_ran(workshop: Workshop) -> None:
     assert "why_cold" not in warm.as_dict()
 
 
+@pytest.mark.thorough
 async def test_a_tool_of_other_permissions_has_interpreters_of_its_own(workshop: Workshop) -> None:
     wide = tool(
         workshop, function("return os.listdir(project_path) != []"), more='PERMISSIONS = {"project": "read"}'

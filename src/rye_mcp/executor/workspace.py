@@ -32,6 +32,7 @@ __all__ = [
     "NEVER_SEALED",
     "ProjectTree",
     "TreeFile",
+    "is_inside",
     "tracked_files",
     "tree_of",
 ]
@@ -45,6 +46,10 @@ MAX_TREE_BYTES: Final = 64 << 20
 NEVER_SEALED: Final = "it works on files that nobody signed, which came along with the call or are shared"
 """Why a run is never sealed whose tool has a workspace with files."""
 
+_MAX_PATH: Final = 4096
+_MAX_SEGMENT: Final = 255
+_MAX_DEPTH: Final = 200
+_GIT: Final = ".git"
 _SHOWN: Final = 5
 _LISTED: Final = "left_out"
 
@@ -77,7 +82,7 @@ class ProjectTree:
             return ()
         shown = ", ".join(map(printable, self.left_out[:_SHOWN]))
         more = f" and {len(self.left_out) - _SHOWN} more" if len(self.left_out) > _SHOWN else ""
-        why = "links, submodules, secrets, or names that are not UTF-8"
+        why = "links, submodules, secrets, or names that are not UTF-8 or lead elsewhere"
         what = f"these of the project did not travel, being {why}: {shown}{more}"
         return (Notice(_LISTED, what),)
 
@@ -108,13 +113,16 @@ def tree_of(
 def tracked_files(project: Path, hidden: Collection[str] = ()) -> ProjectTree:
     """The files of a project that git tracks and that are there; `hidden` are paths that no tool sees.
 
+    The index is no more than a file of the project: what it names is looked at as whatever comes from there.
+
     RyeError `workspace_unavailable` without an index that says so, `too_large` for too many.
     """
     names, others = _tracked(project)
     is_hidden, tree = below_any(hidden), Tree(project)
     files, left_out, size = [], list(others), 0
     for relative in names:
-        if not _is_text(relative) or _is_secret(relative) or is_hidden(f"{project}/{relative}"):
+        is_harmless = is_inside(relative) and _is_text(relative) and not _is_secret(relative)
+        if not is_harmless or is_hidden(f"{project}/{relative}"):
             left_out.append(relative)
             continue
         try:
@@ -128,6 +136,18 @@ def tracked_files(project: Path, hidden: Collection[str] = ()) -> ProjectTree:
             files.append(found)
             size += len(found.content)
     return ProjectTree(tuple(files), tuple(left_out))
+
+
+def is_inside(relative: str) -> bool:
+    """Whether a path leads to a file below the project, in one way, and to none of git's own."""
+    segments = relative.split("/")
+    return (
+        len(relative) <= _MAX_PATH
+        and len(segments) <= _MAX_DEPTH
+        and "\0" not in relative
+        and all(0 < len(os.fsencode(each)) <= _MAX_SEGMENT for each in segments)
+        and {".", "..", _GIT}.isdisjoint(each.lower() for each in segments)
+    )
 
 
 def _is_text(relative: str) -> bool:

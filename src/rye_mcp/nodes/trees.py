@@ -24,7 +24,7 @@ import msgspec
 from lilux import _trees
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.workspace import MAX_FILES, MAX_TREE_BYTES, ProjectTree, TreeFile
+from rye_mcp.executor.workspace import MAX_FILES, MAX_TREE_BYTES, ProjectTree, TreeFile, is_inside
 
 __all__ = [
     "MAX_KEPT_BYTES",
@@ -47,12 +47,8 @@ _PIECE_BYTES: Final = 256 << 10
 _MAX_DIGITS: Final = 8
 """How many bytes a number of a file takes at most in what a worker wants."""
 
-_MAX_PATH: Final = 4096
-_MAX_DEPTH: Final = 200
-_MAX_SEGMENT: Final = 255
 _FILE: Final = 0o600
 _EXECUTABLE: Final = 0o700
-_GIT: Final = ".git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +77,13 @@ def read_list(data: bytes) -> tuple[Listed, ...]:
     if len(rows) > MAX_FILES or sum(max(row[1], 0) for row in rows) > MAX_TREE_BYTES:
         raise _refused(f"at most {MAX_FILES} files and {MAX_TREE_BYTES} bytes")
     for relative, size, digest, _ in rows:
-        if not _is_inside(relative) or size < 0 or len(digest) != 64:
+        if not is_inside(relative) or size < 0 or len(digest) != 64:
             raise _refused("paths of files below the project")
     found = tuple(Listed(*row) for row in rows)
     ways = sorted(each.relative.split("/") for each in found)
     if any(one == other[: len(one)] for one, other in pairwise(ways)):
         raise _refused("each file once, and none that is a directory, too")
     return found
-
-
-def _is_inside(relative: str) -> bool:
-    segments = relative.split("/")
-    return (
-        len(relative) <= _MAX_PATH
-        and len(segments) <= _MAX_DEPTH
-        and "\0" not in relative
-        and all(0 < len(os.fsencode(each)) <= _MAX_SEGMENT for each in segments)
-        and {".", "..", _GIT}.isdisjoint(each.lower() for each in segments)
-    )
 
 
 def _refused(expected: str) -> RyeError:

@@ -46,6 +46,7 @@ def test_a_full_dev_shm_keeps_nobody_from_running(world: World, tier: str) -> No
     assert enforced["level"] == tier
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("place", ["/tmp", "/var/tmp", "/dev/shm", '"$HOME"'])
 def test_a_tool_that_fills_its_private_places_fills_nothing_else(world: World, place: str) -> None:
     """They are one file system, which ends with the run."""

@@ -99,6 +99,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_reach_an_allowed_host_by_its_name(door: Door, program: str) -> None:
     if shutil.which(program, path="/usr/bin:/bin") is None:

@@ -616,6 +616,7 @@ def test_on_a_full_disk_the_old_lockfile_stays_whole_and_nothing_else_is_left(pa
     assert names_in(path.parent) == [path.name]
 
 
+@pytest.mark.thorough
 def test_writers_at_once_leave_one_whole_lockfile_and_readers_never_see_less(path: Path) -> None:
     script = """
         from lilux.primitives.lockfile import Lockfile, LockfileManager, LockfileRoot

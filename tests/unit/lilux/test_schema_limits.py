@@ -199,6 +199,7 @@ def test_every_validation_has_time_of_its_own() -> None:
     assert validate_parameters({"a": "aaa"}, schema).valid
 
 
+@pytest.mark.thorough
 def test_threads_do_not_share_their_time() -> None:
     schema = {"properties": {"a": {"pattern": CATASTROPHE}}}
     valid: list[bool] = []

@@ -99,6 +99,7 @@ def test_an_answer_that_ends_makes_room(stack: ExitStack, port: int, path: str) 
     assert asked(connection(stack, port), "/") == b"HTTP/1.1 200"
 
 
+@pytest.mark.thorough
 def test_an_answer_that_goes_on_is_not_closed_for_a_newcomer(stack: ExitStack, port: int) -> None:
     held = [connection(stack, port, "/works") for _ in range(LIMIT)]
     assert asked(connection(stack, port), "/") == b""
@@ -122,6 +123,7 @@ def test_strangers_that_hold_every_place_make_room(stack: ExitStack, port: int) 
     assert [is_open(each) for each in held[:3]] == [False, False, True]
 
 
+@pytest.mark.thorough
 def test_many_newcomers_close_the_oldest_of_them(stack: ExitStack, port: int) -> None:
     """They get no more than an eighth of the places."""
     known = [connection(stack, port, "/leaves") for _ in range(LIMIT)]
