@@ -9,6 +9,8 @@ Rules:
   Where Ray is installed, a cluster of one node on this machine is another contender.
 - What counts for one call at a time is the median, over the rounds, of the differences of the medians within
   a round; for many at once the calls a second of both, one after the other.
+- A call that is given up, and one whose worker is killed, is over when the process of the tool is dead; of
+  the latter, its caller has to be told, too. The medians of a few count.
 - Every answer is checked before its time counts. A missed target is only printed, unless `--strict` is
   given. Figures mean little while the machine is busy with something else: that is said first.
 """

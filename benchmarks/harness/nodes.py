@@ -19,6 +19,7 @@ from typing import Any, Final
 import anyio
 
 from harness.memory import idle_percent
+from harness.node_ends import CANCEL_MS, KILLED_MS, WAIT, ends
 from harness.ray_node import ADDRESS, HERE, is_installed, ray_node, resident_mb
 from harness.report import machine
 from harness.server import SCRIPTS
@@ -105,6 +106,7 @@ async def _measured(
                 await call()
             medians = await _one_by_one(contenders, rounds, calls)
             per_second = {name: await _at_once(call, many) for name, call in contenders.items()}
+            over = await ends(app.executor(), ("here", *elsewhere), max(3, rounds // 3))
             home = Path(environment["HOME"])
             memory = {name: max(resident_mb(name, home), default=0.0) for name in MEMORY_MB}
     added = {
@@ -117,11 +119,12 @@ async def _measured(
     }
     p50 = {name: statistics.median(found) for name, found in medians.items()}
     targets = [each for where in elsewhere for each in _targets(where, added, p50, per_second, many)]
+    targets += [each for where in elsewhere for each in _targets_of_ends(where, over)]
     if "ray" in elsewhere:
         targets += [
             _target(f"{name}, MB", memory[name], limit, at_least=False) for name, limit in MEMORY_MB.items()
         ]
-    return {"p50_ms": p50, "per_second": per_second, "added_ms": added, "targets": targets}
+    return {"p50_ms": p50, "per_second": per_second, "added_ms": added, "ends_ms": over, "targets": targets}
 
 
 def _targets(
@@ -138,6 +141,13 @@ def _targets(
     for name, limit in AT_ONCE.items():
         ratio = per_second[f"{where} {name}"] / per_second[f"here {name}"]
         yield _target(f"{name}, {many} at once: calls a second, {where} ÷ here", ratio, limit, at_least=True)
+
+
+def _targets_of_ends(where: str, over: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
+    later = over["cancelled"][where] - over["cancelled"]["here"]
+    yield _target(f"cancel: dead, {where} later than here, ms", later, CANCEL_MS, at_least=False)
+    for kind in ("dead", "told"):
+        yield _target(f"worker of {where} killed: {kind}, ms", over[kind][where], KILLED_MS, at_least=False)
 
 
 def _contenders(executor: PrimitiveExecutor, elsewhere: Sequence[str]) -> Calls:
@@ -213,6 +223,7 @@ def _project(place: Path, elsewhere: Sequence[str]) -> tuple[Path, dict[str, str
         yaml = "" if directory == "here" else "workspace: none\n"
         comment = yaml and f"# {yaml}"
         (tools / "bin_true.yaml").write_text(TRUE.format(workspace=yaml))
+        (tools / "wait.sh").write_text(WAIT.format(workspace=comment))
         (tools / "sum.py").write_text(SUM.format(workspace=comment))
 
     def rye(*words: str) -> str:

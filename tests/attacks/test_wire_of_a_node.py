@@ -21,7 +21,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.nodes.link import Link
 from rye_mcp.nodes.messages import CREDIT_BYTES, HEADER_BYTES, Incoming, message
-from rye_mcp.nodes.outcomes import Remote, decode_refusal
+from rye_mcp.nodes.outcomes import SMALL_BYTES, Remote, decode_refusal
 from rye_mcp.nodes.seal import Channel
 from rye_mcp.runs.log import RunLog
 from tests.worker_world import COUNTER, Pair, Wire, bash_tool, frames_of
@@ -198,8 +198,9 @@ def test_a_long_header_is_not_read_inside_of_a_call() -> None:
 
 
 async def test_the_event_loop_does_not_read_the_result_of_a_node(pair: Pair) -> None:
-    """It is read where it waits for its turn; while others have all turns, everything else goes on."""
-    bundle, found, free = await pair.bundle("demo/count", {"word": "x"}), list[Remote](), threading.Event()
+    """A long one is read where it waits for its turn; while others have all turns, all else goes on."""
+    word = "x" * SMALL_BYTES
+    bundle, found, free = await pair.bundle("demo/count", {"word": word}), list[Remote](), threading.Event()
 
     async def call(link: Link) -> None:
         found.append(await pair.call(link, bundle))
@@ -222,7 +223,7 @@ async def test_the_event_loop_does_not_read_the_result_of_a_node(pair: Pair) -> 
                 assert not found
             finally:
                 free.set()
-    assert [each.outcome.data for each in found] == [{"word": "x"}]
+    assert [each.outcome.data for each in found] == [{"word": word}]
 
 
 RELAY = """\

@@ -146,7 +146,7 @@ async def test_a_worker_that_dies_or_hangs_is_told_of_and_never_waited_for(
     pair.accept()
     pair.trust()
     pids = bytearray()
-    async with pair.linked(give_up_s=0.5, ping_s=0.2) as link:
+    async with pair.linked(give_up_s=5.0, ping_s=0.2) as link:
 
         def heard(_stream: str, data: bytes, _skipped: int) -> None:
             pids.extend(data)

@@ -130,15 +130,17 @@ async def run_elsewhere(
     placed: Placed,
     logged: LoggedCall,
     watch: Watch,
-    noticed: tuple[Notice, ...] = (),
-    tree: ProjectTree | None = None,
+    *,
+    noticed: tuple[Notice, ...],
+    tree: ProjectTree | None,
+    lock: Callable[[], object],
 ) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses.
 
-    `tree` has the files of the project that travel with it.
+    `tree` has the files of the project that travel with it. What went well is locked by `lock`.
     """
     async with placed.place.reach(watch.on_placing or _silent) as engine:
-        return await _run(placed.decided, engine, logged, watch, noticed, tree)
+        return await _run(placed.decided, engine, logged, watch, noticed, tree, lock)
 
 
 async def _run(
@@ -148,6 +150,7 @@ async def _run(
     watch: Watch,
     noticed: tuple[Notice, ...],
     tree: ProjectTree | None,
+    lock: Callable[[], object],
 ) -> ExecutionResult:
     def begin() -> tuple[bytes, float, tuple[Notice, ...]]:
         limit_s = longest_run(decided.chain, decided.timeout)
@@ -172,7 +175,14 @@ async def _run(
     else:
         outcome, sealed = answer.outcome, answer.sealed
         node = replace(engine.node, run_id=answer.run_id, receipt=answer.receipt)
-    ended = await off_loop(partial(logged.ended_elsewhere, outcome, node, sealed=sealed), shielded=True)
+
+    def end() -> tuple[Notice, ...]:
+        said = logged.ended_elsewhere(outcome, node, sealed=sealed)
+        if outcome.success:
+            lock()
+        return said
+
+    ended = await off_loop(end, shielded=True)
     said = frozenset(outcome.notices)
     own = (each for each in decided.notices if on_node(each) not in said)
     left_out = () if tree is None else tree.notices

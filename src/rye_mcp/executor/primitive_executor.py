@@ -239,7 +239,8 @@ class PrimitiveExecutor:
         if self._open_engines is None or (watch is not None and watch.observer is not None):
             return await self._done(decide, item_id, caller, watch, agreed)
         try:
-            return await self._done(partial(self._here, decide), item_id, caller, watch, agreed)
+            here = partial(in_one_trip, partial(self._here, decide))
+            return await self._done(here, item_id, caller, watch, agreed)
         except Placed as placed:
             return await self._elsewhere(placed, caller, watch or Watch(), agreed)
 
@@ -263,7 +264,7 @@ class PrimitiveExecutor:
 
         `granted` is the most that it may do, where that is less than the bundle says.
         """
-        decide = partial(self._decider.accept, bundle, granted)
+        decide = partial(in_one_trip, partial(self._decider.accept, bundle, granted))
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def require(self, bundle: Bundle, *, granted: Permissions | None = None) -> None:
@@ -313,24 +314,22 @@ class PrimitiveExecutor:
         self, placed: Placed, caller: Caller, watch: Watch, agreed: str | None
     ) -> ExecutionResult:
         """What comes of a call on another machine; one that may run twice is made again when it is lost."""
-        root, hidden = placed.decided.chain.root, self._preparation.confinement.hidden
-        noticed: tuple[Notice, ...] = ()
+        root, lock = placed.decided.chain.root, partial(self._locks.create, placed.decided.pinned)
+        hidden, noticed = self._preparation.confinement.hidden, tuple[Notice, ...]()
         while True:
             logged = LoggedCall(self._log, root.item_id, self._project, caller, agreed)
             live = self._live.begin(logged.run_id)
             try:
                 async with logged.refusals():
-                    tree = await off_loop(
-                        partial(tree_of, placed.decided, self._project, self._trust, hidden)
+                    tree = await tree_of(placed.decided, self._project, self._trust, hidden)
+                    result = await run_elsewhere(
+                        placed, logged, _seen_live(watch, live), noticed=noticed, tree=tree, lock=lock
                     )
-                    result = await run_elsewhere(placed, logged, _seen_live(watch, live), noticed, tree)
             finally:
                 self._live.end(live)
             if result.code != "lost" or not root.metadata.idempotent or noticed:
                 break
             noticed = (retried(result),)
-        if result.success:
-            await off_loop(partial(self._locks.create, placed.decided.pinned))
         return result
 
     async def _outcome(self, run: _Run, logged: LoggedCall, watch: Watch) -> Outcome:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lilux import _files
 from lilux._dataclasses import dataclass
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.environment.git_index import MAX_INDEX_BYTES, UnreadableIndexError, names_in
 from rye_mcp.files import Tree
@@ -87,7 +89,7 @@ class ProjectTree:
         return (Notice(_LISTED, what),)
 
 
-def tree_of(
+async def tree_of(
     decided: DecidedCall,
     project: Path | None,
     trust: Trust,
@@ -98,9 +100,18 @@ def tree_of(
     `hidden` adds what no tool sees to what the user's policy hides. RyeError `project_not_approved`: nothing
     of a project that nobody approved goes to another machine.
     """
-    root, permissions = decided.chain.root, decided.permissions
-    if root.metadata.workspace != "tree":
+    if decided.chain.root.metadata.workspace != "tree":
         return None
+    return await off_loop(partial(_tree_of, decided, project, trust, hidden))
+
+
+def _tree_of(
+    decided: DecidedCall,
+    project: Path | None,
+    trust: Trust,
+    hidden: Callable[[Iterable[str]], Collection[str]],
+) -> ProjectTree:
+    root, permissions = decided.chain.root, decided.permissions
     approvals = trust.approvals
     if project is None or approvals is None or not approvals.read().approved:
         what = f"expected an approved project, whose files {root.item_id} works on elsewhere, found none"

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -102,11 +102,15 @@ def _file_of(name: str, spaces: Spaces) -> ItemFile:
 
 def _engine(name: str, found: ItemFile, trust: Trust) -> EngineItem:
     verified = verify_item(found, trust, role=MetadataRole.of(found))
-    metadata = parse_metadata(found)
+    metadata = _parsed(found)
     if not metadata.is_engine or found.space.name is not SpaceName.USER:
         what = f"expected an engine in your user space, found {found.path}"
         raise RyeError("invalid_item", what, where=found.path, item_id=found.item_id)
     return EngineItem(name, verified, metadata.engine)
+
+
+_parsed = lru_cache(maxsize=MAX_ENGINES)(parse_metadata)
+"""The metadata of an engine: each call looks at all of them, and an item is the same bytes for long."""
 
 
 def names_of(user_space: Path) -> tuple[str, ...]:

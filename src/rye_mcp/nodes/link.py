@@ -27,7 +27,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.workspace import ProjectTree
 from rye_mcp.nodes.lines import Line, Sink
 from rye_mcp.nodes.messages import CREDIT_BYTES, HEADER_BYTES, Incoming, message
-from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
+from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, SMALL_BYTES, Remote, decode_refusal, decode_result
 from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
 from rye_mcp.nodes.trees import list_of, pieces_of
 from rye_mcp.nodes.worker import MAX_CALLS, SILENCE_S
@@ -255,7 +255,8 @@ class Link:
         if not isinstance(call.answer, bytes):
             raise call.answer or self._lost(call, self._copy_of_problem().message)
         try:
-            return await apart(partial(decode_result, call.answer))
+            decode = partial(decode_result, call.answer)
+            return decode() if len(call.answer) <= SMALL_BYTES else await apart(decode)
         except RyeError as exc:
             raise self._lost(call, exc.message) from exc
 

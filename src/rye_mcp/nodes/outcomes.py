@@ -32,6 +32,7 @@ from rye_mcp.runs.ids import StreamName, is_run_id
 __all__ = [
     "MAX_RESULT_BYTES",
     "MAX_RESULT_VALUES",
+    "SMALL_BYTES",
     "Remote",
     "decode_refusal",
     "decode_result",
@@ -41,6 +42,9 @@ __all__ = [
 
 MAX_RESULT_BYTES: Final = 64 << 20
 """How long a result may be on its way."""
+
+SMALL_BYTES: Final = 16 << 10
+"""Up to which length a result is written and read at once: changing to a thread would take longer."""
 
 MAX_RESULT_VALUES: Final = 1_000_000
 """How many values it may hold: each takes up to a microsecond, and a hundred bytes of memory, to be read."""

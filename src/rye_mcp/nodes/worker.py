@@ -21,14 +21,15 @@ from anyio.abc import TaskGroup
 from lilux._dataclasses import dataclass
 from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
 from lilux.primitives.errors import SupervisorError
-from rye_mcp.apart import off_loop
+from rye_mcp.apart import LARGE, off_loop, size_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import MAX_BUNDLE_BYTES, Bundle
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
+from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.metadata import SHARED, parse_metadata
 from rye_mcp.nodes.messages import HEADER_BYTES, Incoming, Outgoing, Output, message
-from rye_mcp.nodes.outcomes import encode_refusal, encode_result
+from rye_mcp.nodes.outcomes import SMALL_BYTES, encode_refusal, encode_result
 from rye_mcp.nodes.seal import Channel, Instance, Refused
 from rye_mcp.nodes.submitters import Submitters
 from rye_mcp.nodes.trees import Arriving
@@ -216,7 +217,8 @@ class Worker:
         granted = _granted(bundle.permissions, workspace)
         async with self._opened(call, bundle, workspace, granted) as executor:
             result = await executor.run_bundle(bundle, granted=granted, watch=watch)
-        body = await off_loop(partial(encode_result, result))
+        encode = partial(encode_result, result)
+        body = encode() if _is_small(result) else await off_loop(encode)
         return message({"op": "result"}, body)
 
     @asynccontextmanager
@@ -282,6 +284,11 @@ def _able(bundle: Bundle) -> Bundle:
         what = f"expected a tool that calls no others, found {bundle.item_id}"
         raise RyeError("node_refused", what, item_id=bundle.item_id)
     return bundle
+
+
+def _is_small(result: ExecutionResult) -> bool:
+    texts = sum(len(each) for each in (result.stdout, result.stderr) if each is not None)
+    return texts <= SMALL_BYTES and size_of(result.data) < LARGE
 
 
 def _workspace_of(bundle: Bundle) -> str:
