@@ -119,8 +119,8 @@ class PrimitiveExecutor:
         """One that is made of parts that are there already.
 
         `writes_locks` says for the tools of which space a successful run writes a lockfile, `why_cold` why
-        no interpreter may wait for calls, if none may. `open_engines` is called for the first tool that may run elsewhere,
-        `tell` for each row of the log.
+        no interpreter may wait for calls, if none may. `open_engines` is called for the first tool that may
+        run elsewhere, `tell` for each row of the log.
         """
         executor = cls.__new__(cls)
         executor._wire(
