@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -244,14 +244,15 @@ class HalfMade:
 
 
 @contextmanager
-def half_made(programs: Programs, moment: str) -> Iterator[HalfMade]:
-    """Start a run, and wait until the making of its cell has stopped."""
+def half_made(programs: Programs, moment: str, *shown: Path) -> Iterator[HalfMade]:
+    """Start a run that may read some places, and wait until the making of its cell has stopped."""
     env = {**os.environ, "LILUX_PROC_STOP_AT": moment}
     with TemporaryDirectory() as directory:
         program = Path(shutil.copy(programs.switched, Path(directory).resolve() / "lilux-proc"))
         shutil.copy("/bin/sleep", directory)
         with Client.start(program, env=env) as client:
-            policy = {"tier": "cell", "require": "cell", "read": [str(program.parent)]}
+            read = [str(place) for place in (program.parent, *shown)]
+            policy = {"tier": "cell", "require": "cell", "read": read}
             run = client.start_run(str(program.parent / "sleep"), "600", policy=policy, cwd="/")
             serve = client.status()["pid"]
             deadline = time.monotonic() + PATIENCE_S
@@ -306,3 +307,41 @@ def test_an_unfinished_cell_shows_its_processes(programs: Programs, moment: str)
     """What the tests above look at is there as long as nobody is killed."""
     with half_made(programs, moment) as half:
         assert len(half.inside()) >= 1
+
+
+EXCHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "gone": lambda place, secret: None,
+    "a link to something else": lambda place, secret: place.symlink_to(secret),
+    "another directory": lambda place, secret: place.mkdir(),
+    "what somebody else keeps": lambda place, secret: secret.rename(place),
+}
+"""What is in a place after what was there has been moved away."""
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_place_that_is_exchanged_while_the_cell_is_made_is_not_shown(
+    programs: Programs, tmp_path: Path, exchange: str
+) -> None:
+    """It was judged before, and what has its name now is something else: the run does not start."""
+    place, secret = tmp_path.resolve() / "place", tmp_path.resolve() / "secret"
+    place.mkdir()
+    secret.mkdir()
+    with half_made(programs, "Root", place) as half:
+        place.rename(tmp_path / "moved")
+        EXCHANGES[exchange](place, secret)
+        half.kill()
+        ended = half.client.end_of(half.run)
+        assert str(place) in ended.result["error"]["message"]
+        assert half.inside() == []
+        assert half.client.shell("exit 3").result["return_code"] == 3
+
+
+def test_a_place_that_stays_is_shown_although_the_making_was_interrupted(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """So the refusals above are of what was exchanged."""
+    with half_made(programs, "Root", tmp_path.resolve()) as half:
+        half.kill()
+        while not half.inside():
+            assert state_of(half.cast["keeper"]) != "Z"
+        half.client.send("kill", id=half.run)
