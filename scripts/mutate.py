@@ -198,7 +198,7 @@ def _verdict(mutation: Mutation, tree: _Tree) -> tuple[str, str, str]:
 def _noticed(test: str) -> tuple[str, str, str]:
     """The same of one test: each has to fail by itself, whatever the others do."""
     verdict, said = _tested(test, "quick")
-    if verdict == "red":
+    if verdict != "GREEN":
         return verdict, "make test", said
     verdict, said = _tested(test, "rest")
     return verdict, "make test-all", f"{test}\n{said}"

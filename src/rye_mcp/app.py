@@ -244,7 +244,7 @@ class App:
                 locked=self.settings.locked,
                 environment=self.settings.environment,
                 writes_locks=self.writes_locks,
-                warm=self.allows_warm,
+                why_cold=self.why_cold,
                 open_engines=self.open_engines,
                 tell=row_written if self.settings.many_calls else None,
             )
@@ -287,11 +287,13 @@ class App:
 
         return space is SpaceName.PROJECT and asks_for_locks(self.context())
 
-    def allows_warm(self) -> bool:
-        """Whether interpreters may wait for calls: those of a program that makes many of them."""
+    def why_cold(self) -> str | None:
+        """Why no interpreter may wait for a call, if none may: it pays only where many calls are made."""
         from rye_mcp.configuration import allows_warm
 
-        return self.settings.many_calls and allows_warm(self.context())
+        if not self.settings.many_calls:
+            return "one_call"
+        return None if allows_warm(self.context()) else "off"
 
     async def close(self) -> None:
         """Close what was opened in this event loop, and what was kept for many calls, even when cancelled."""

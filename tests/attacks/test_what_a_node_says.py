@@ -115,7 +115,7 @@ def test_half_a_character_in_a_notice_stays_what_it_is() -> None:
     assert remote.outcome.notices == (Notice("chain_warning", "on the node: \ud800"),)
 
 
-ENFORCED = {"level": "cell", "by": "kernel", "project": None, "net": "any", "proc": None}
+ENFORCED: dict[str, Any] = {"level": "cell", "by": "kernel", "project": None, "net": "any", "proc": None}
 ENFORCED |= {"limits": [], "unenforced": [], "capabilities": [], "reason": None}
 HALVES: dict[str, dict[str, Any]] = {
     "what was enforced": {"enforced": ENFORCED | {"reason": "\ud800"}},

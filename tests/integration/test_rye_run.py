@@ -107,6 +107,7 @@ def test_with_json_there_is_one_object_and_nothing_else(ada: Person, project: Pa
     assert answer.json["data"] == {"greeting": "Hello, Ada!"}
     assert answer.json["exit"] == {"kind": "exited", "return_code": 0}
     assert answer.json["chain"][0]["item_id"] == greet
+    assert (answer.json["runtime"], answer.json["why_cold"]) == ("cold", "one_call")
     assert answer.err == ""
 
 

@@ -20,11 +20,11 @@ from tests.ray_world import Grid
 ASKS = """\
 import json, os, sys
 
-address, kept, named = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+address, here, kept, named = *sys.argv[1:3], json.loads(sys.argv[3]), json.loads(sys.argv[4])
 sys.modules.update(dict.fromkeys(kept))
 import ray
 
-ray.init(address, namespace="rye", log_to_driver=False, logging_level="ERROR", _node_ip_address="127.0.0.2")
+ray.init(address, namespace="rye", log_to_driver=False, logging_level="ERROR", _node_ip_address=here)
 
 @ray.remote(num_cpus=1)
 class Slot:
@@ -54,7 +54,7 @@ def asked(grid: Grid, home: Path, kept: list[str]) -> Any:
         "RAY_AUTH_TOKEN_PATH": str(grid.token),
     }
     done = subprocess.run(
-        [sys.executable, "-c", ASKS, grid.address, json.dumps(kept), json.dumps(UNUSED)],
+        [sys.executable, "-c", ASKS, grid.address, grid.here, json.dumps(kept), json.dumps(UNUSED)],
         env=environment,
         capture_output=True,
         text=True,

@@ -118,9 +118,9 @@ class Preparation:
         state: Path,
         environment: Mapping[str, str],
         results: KeptResults,
-        warm: Callable[[], bool],
+        why_cold: Callable[[], str | None],
     ) -> None:
-        """`warm` says whether interpreters may wait for calls, each time that one could."""
+        """`why_cold` says why no interpreter may wait for a call, each time that one could."""
         self.results = results
         self.primitives = primitives
         self.confinement = Confinement(spaces, project, state, environment)
@@ -133,7 +133,7 @@ class Preparation:
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
-        self.warmth = Warmth(self._snapshots, self.background, warm)
+        self.warmth = Warmth(self._snapshots, self.background, why_cold)
 
     def begin(self, decision: DecidedCall, *, runs: bool = False) -> UnfinishedCall:
         """The call as a block; nothing is prepared before it is entered.

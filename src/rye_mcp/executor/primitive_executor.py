@@ -112,15 +112,15 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool],
-        warm: Callable[[], bool] = lambda: False,
+        why_cold: Callable[[], str | None] = lambda: "off",
         open_engines: Callable[[], Engines] | None = None,
         tell: Callable[[RunRecord], object] | None = None,
     ) -> Self:
         """One that is made of parts that are there already.
 
-        `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
-        interpreters may wait for calls. `open_engines` is called for the first tool that may run elsewhere,
-        `tell` for each row of the log.
+        `writes_locks` says for the tools of which space a successful run writes a lockfile, `why_cold` why
+        no interpreter may wait for calls, if none may. `open_engines` is called for the first tool that may
+        run elsewhere, `tell` for each row of the log.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -131,7 +131,7 @@ class PrimitiveExecutor:
             locked=locked,
             environment=environment,
             writes_locks=writes_locks,
-            warm=warm,
+            why_cold=why_cold,
             tell=tell,
         )
         executor._open_engines = open_engines
@@ -147,7 +147,7 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
-        warm: Callable[[], bool] = lambda: True,
+        why_cold: Callable[[], str | None] = lambda: None,
         tell: Callable[[RunRecord], object] | None = None,
     ) -> None:
         where = state or state_directory()
@@ -172,7 +172,7 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
-            warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
+            why_cold=lambda: "off" if environment.get(WARM_VARIABLE) == "0" else why_cold(),
             results=self._results,
         )
         self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations), tell=tell)

@@ -77,19 +77,20 @@ class Greeting:
 
 def greet() -> Greeting:
     """Answer a plain `initialize` that is on standard input already; never wait for one."""
+    greeting = Greeting()  # before the answer: a client that has it may end, and is no parent any more
     try:
         poll = select.poll()
         poll.register(0, select.POLLIN)
         if not any(event & select.POLLIN for _, event in poll.poll(0)):
-            return Greeting()
-        taken = os.read(0, _MAX_BYTES)
+            return greeting
+        greeting.taken = os.read(0, _MAX_BYTES)
     except OSError:  # without a standard input: the server says so
-        return Greeting()
-    line, end, _ = taken.partition(b"\n")
+        return greeting
+    line, end, _ = greeting.taken.partition(b"\n")
     answer = answer_to(line) if end else None
-    if answer is None or not _written(json.dumps(answer, separators=(",", ":")).encode() + b"\n"):
-        return Greeting(taken)
-    return Greeting(taken, answer)
+    if answer is not None and _written(json.dumps(answer, separators=(",", ":")).encode() + b"\n"):
+        greeting.answer = answer
+    return greeting
 
 
 def answer_to(line: bytes) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ __all__ = ["WHY_COLD"]
 WHY_COLD: Final[Mapping[str, str]] = MappingProxyType(
     {
         "not_offered": "its runtime says nothing of warm",
-        "off": "warm: false in config/rye.yaml, RYE_WARM=0, or a command that makes one call",
+        "off": "warm: false in config/rye.yaml, or RYE_WARM=0",
+        "one_call": "a command makes one call; interpreters wait only in a server",
         "first_call": "no call of its kind has run a short while ago",
         "none_waiting": "as many calls of its kind are under way as interpreters were waiting",
         "memory": "the machine has too little memory left",

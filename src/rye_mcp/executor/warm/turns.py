@@ -297,11 +297,13 @@ class _Template:
 
 
 class Warmth:
-    """The warm calls of one executor; `allowed` says whether the user and the project let any wait."""
+    """The warm calls of one executor; `why_cold` says why none may wait, if none may."""
 
-    def __init__(self, snapshots: SnapshotStore, background: Background, allowed: Callable[[], bool]) -> None:
+    def __init__(
+        self, snapshots: SnapshotStore, background: Background, why_cold: Callable[[], str | None]
+    ) -> None:
         self._snapshots = snapshots
-        self._allowed = allowed
+        self._why_cold = why_cold
         self._lockfiles = Lockfiles()
         self.pool = Pool(background)
 
@@ -311,8 +313,8 @@ class Warmth:
         warm = elements[1].metadata.warm if len(elements) > 1 else None
         if warm is None:
             return Turn(why="not_offered")
-        if not self._allowed():
-            return Turn(why="off")
+        if (why := self._why_cold()) is not None:
+            return Turn(why=why)
         kind = _kind(decision)
         taken = self.pool.take(kind)
         return Turn(kind, warm, taken.seat, taken.why, self.pool, self._lockfiles)
