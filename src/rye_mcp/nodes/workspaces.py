@@ -52,20 +52,27 @@ class Workspaces:
         self._blobs = Blobs(private / "blobs")
         self._numbers = count()
         self._at_once = anyio.Semaphore(MAX_TREES)
+        self._opening = anyio.Lock()
         self._executors: dict[Path, PrimitiveExecutor] = {}
 
     async def shared(self, workspace: str) -> PrimitiveExecutor:
         """The executor of a shared directory; RyeError `node_refused` if this node names no such one."""
         name = workspace.removeprefix(SHARED)
-        directory = (await off_loop(self._shared)).get(name)
-        if directory is None or not directory.is_dir():
+        directory, is_there = await off_loop(partial(self._named, name))
+        if directory is None or not is_there:
             found = "none of this name" if directory is None else "that it is no directory"
             what = f"expected a shared directory {name} in the configuration of this node, found {found}"
             hint = f"on the node, in ~/.ai/config/rye.yaml: shared: {{{name}: /path/of/a/directory}}"
             raise RyeError("node_refused", what, hint=hint)
-        if directory not in self._executors:
-            self._executors[directory] = await off_loop(partial(self._open, directory))
+        async with self._opening:  # calls that come at once have one
+            if directory not in self._executors:
+                self._executors[directory] = await off_loop(partial(self._open, directory))
         return self._executors[directory]
+
+    def _named(self, name: str) -> tuple[Path | None, bool]:
+        """The shared directory of a name, and whether it is there."""
+        directory = self._shared().get(name)
+        return directory, directory is not None and directory.is_dir()
 
     @asynccontextmanager
     async def tree(self, arriving: Arriving, ask: Ask) -> AsyncIterator[PrimitiveExecutor]:
