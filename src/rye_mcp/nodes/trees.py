@@ -13,6 +13,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -169,20 +170,33 @@ class Blobs:
         return {digest: content for digest, content in found.items() if content is not None}
 
     def keep(self, blobs: Mapping[str, bytes]) -> None:
-        """Keep blobs, as far as there is room for them."""
+        """Keep blobs, as far as there is room for them: no call depends on it."""
         with self._lock:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
             for digest, content in blobs.items():
-                (self._directory / digest).write_bytes(content)
+                if not self._write(digest, content):
+                    break
                 self._sizes[digest] = len(content)
             while sum(self._sizes.values()) > self._limit:
                 oldest, _ = self._sizes.popitem(last=False)
-                (self._directory / oldest).unlink(missing_ok=True)
+                self._forget(oldest)
+
+    def _write(self, digest: str, content: bytes) -> bool:
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            (self._directory / digest).write_bytes(content)
+        except OSError:  # a full disk, or a tool that has put something there
+            self._forget(digest)
+            return False
+        return True
+
+    def _forget(self, digest: str) -> None:
+        with suppress(OSError):  # it goes with the worker
+            (self._directory / digest).unlink()
 
     def _read(self, digest: str) -> bytes | None:
         try:
             content = (self._directory / digest).read_bytes()
-        except FileNotFoundError:
+        except OSError:
             content = None
         if content is None or hashlib.sha256(content).hexdigest() != digest:
             del self._sizes[digest]

@@ -128,6 +128,24 @@ def test_a_blob_that_a_tool_has_changed_is_not_used(tmp_path: Path, change: Any)
     assert blobs.known([file]) == {file.digest: b"aaa"}
 
 
+@pytest.mark.parametrize("in_the_way", ["blobs", f"blobs/{hashlib.sha256(b'aaa').hexdigest()}/x"])
+def test_no_call_depends_on_what_can_be_kept(tmp_path: Path, in_the_way: str) -> None:
+    blobs, files = Blobs(tmp_path / "blobs"), [listed(b"aaa"), listed(b"bbb")]
+    path = tmp_path / in_the_way
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("made by a tool")
+    blobs.keep({each.digest: content for each, content in zip(files, (b"aaa", b"bbb"), strict=True)})
+    assert blobs.known(files) == {}
+
+
+def test_a_blob_in_whose_place_a_tool_has_put_a_directory_is_not_used(tmp_path: Path) -> None:
+    blobs, file = Blobs(tmp_path / "blobs"), listed(b"aaa")
+    blobs.keep({file.digest: b"aaa"})
+    (tmp_path / "blobs" / file.digest).unlink()
+    (tmp_path / "blobs" / file.digest).mkdir()
+    assert blobs.known([file]) == {}
+
+
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("in the way")
     with pytest.raises(RyeError) as caught:
