@@ -59,6 +59,9 @@ GRACE_S: Final = 0.5
 IDLE_S: Final = 600.0
 """How long a worker is kept that nobody uses."""
 
+_AHEAD: Final = 3
+"""How many pieces of files may be under way that have not arrived: a quarter of a MiB each."""
+
 _GOOD_FOR_MS: Final = 60_000
 
 
@@ -76,6 +79,9 @@ class _Sent:
     wanted: list[bytes] = field(default_factory=list)
     """What of the tree the worker has asked for, until it is sent."""
     asked: anyio.Event = field(default_factory=anyio.Event)
+    unanswered: int = 0
+    """How many pings have no answer yet."""
+    ponged: anyio.Event = field(default_factory=anyio.Event)
     incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: bytes | RyeError | None = None
@@ -269,10 +275,19 @@ class Link:
             group.cancel_scope.cancel()
 
     async def _give(self, call: _Sent) -> None:
+        """Send the files no faster than they arrive: the pings of all calls take the same way."""
         await call.asked.wait()
         for piece in call.wanted:
             self._tell(call, message({"op": "blobs"}, piece))
+            self._ping(call)
+            while call.unanswered > _AHEAD:
+                call.ponged = anyio.Event()
+                await call.ponged.wait()
             await anyio.lowlevel.checkpoint()  # others have their turn: it may be long
+
+    def _ping(self, call: _Sent) -> None:
+        call.unanswered += 1
+        self._tell(call, message({"op": "ping"}))
 
     async def _attend(self, call: _Sent) -> None:
         """Wait for the end of a call, and say so all the while."""
@@ -290,7 +305,7 @@ class Link:
                 call.answer = self._overdue(call)
                 await self._cancel(call)
                 return
-            self._tell(call, message({"op": "ping"}))
+            self._ping(call)
 
     async def _cancel(self, call: _Sent) -> None:
         """Have a call ended, and wait until it is; a worker that does not do it is ended itself."""
@@ -398,7 +413,8 @@ class Link:
                 call.wanted = list(pieces_of(call.tree.files, body))
                 call.asked.set()
             case "pong":
-                pass
+                call.unanswered = max(0, call.unanswered - 1)
+                call.ponged.set()
             case other:
                 raise RyeError("lost", f"expected a message of a worker, found {other!a:.80}")
 
