@@ -16,7 +16,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-changed test-all test-rest test-ray soak check docs dist clean bytecode
+.PHONY: help demo test test-changed test-all test-rest test-ray test-vm soak check docs dist clean bytecode
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ test-rest: $(INSTALLED_DEV) bytecode ## Run what `make test` leaves out
 test-ray: $(INSTALLED_DEV) bytecode ## Run the tests that start a Ray cluster on this machine
 	@$(BIN)/python -m pip install --quiet --group ray
 	@$(BIN)/python scripts/run_tests.py ray $(ARGS)
+
+test-vm: $(INSTALLED_DEV) bytecode ## Try what is confined on a kernel of its own (VM_KERNEL=vmlinux; qemu, virtiofsd, root)
+	@sh scripts/vm/run.sh $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 	$(BIN)/python -m pytest -m soak --soak $(ARGS)

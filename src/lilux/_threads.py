@@ -33,7 +33,10 @@ async def in_thread(work: Callable[[], Answer]) -> Answer:
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Answer] = loop.create_future()
-    thread = _idle.pop() if _idle else _Thread()
+    try:
+        thread = _idle.pop()
+    except IndexError:
+        thread = _Thread()
     thread.jobs.put((loop, answer, contextvars.copy_context(), work))
     return await answer
 

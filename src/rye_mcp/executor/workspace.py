@@ -191,7 +191,7 @@ def _tracked(project: Path) -> tuple[list[str], list[str]]:
     try:
         files, others = names_in(data)
     except UnreadableIndexError as exc:
-        raise _unavailable(project, str(exc)) from exc
+        raise _unavailable(project, f"that its index can't be read: {exc}") from exc
     prefix = os.fsencode(project.relative_to(top)) + b"/" if project != top else b""
     names = _below(prefix, files)
     if len(names) > MAX_FILES:

@@ -89,12 +89,19 @@ def _plain(run_id: str) -> str:
     return parse_handle(run_id)[0]
 
 
-async def _written(write: Callable[[], None]) -> None:
+async def _written(board: RunBoard, run_id: str, answer: Mapping[str, Any], *, is_over: bool) -> None:
     """Write for the other workers; if that fails, only this one can be asked about the run."""
+    from rye_mcp.mcp_server.answers import exact
+
+    def write() -> None:
+        board.write(run_id, exact(answer), is_over=is_over)  # as text that a file has room for
+
     try:
         await off_loop(write, shielded=True)
     except (OSError, RyeError) as exc:
         _log.warning("other workers can't see a run: %s", exc)
+    except Exception:  # noqa: BLE001 - it must not end the server
+        _log.exception("a run could not be written for other workers")
 
 
 async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
@@ -141,11 +148,11 @@ class BackgroundRuns:
         self._groups[0].start_soon(self._run, run, work)
         try:
             await run.is_known.wait()
+            if self._board is not None:
+                await run.is_shown.wait()
         except anyio.get_cancelled_exc_class():
             run.scope.cancel()
             raise
-        if self._board is not None:
-            await run.is_shown.wait()
         if run.run_id is None:
             raise run.refusal or RyeError("cancelled", "expected the run to begin, found that it was ended")
         self._runs[run.run_id] = run
@@ -200,8 +207,7 @@ class BackgroundRuns:
                 group.cancel_scope.cancel()
         finally:
             if self._board is not None and run.run_id is not None and run.answer is not None:
-                over = partial(self._board.write, run.run_id, run.answer, is_over=True)
-                await _written(over)
+                await _written(self._board, run.run_id, run.answer, is_over=True)
                 await off_loop(self._board.sweep, shielded=True)
             run.is_over.set()
             run.is_known.set()
@@ -210,7 +216,7 @@ class BackgroundRuns:
     async def _show(self, run: _Run, board: RunBoard) -> None:
         await run.is_known.wait()
         while (run_id := run.run_id) is not None and run.answer is None:
-            await _written(partial(board.write, run_id, run.as_dict(), is_over=False))
+            await _written(board, run_id, run.as_dict(), is_over=False)
             run.is_shown.set()
             if await off_loop(partial(board.is_to_end, run_id)):
                 run.scope.cancel()

@@ -139,6 +139,8 @@ class Arriving:
     def expect(self, size: int) -> None:
         """Take note of how many bytes are asked for."""
         self._expected = size
+        if not size:
+            self._filled.set()
 
     async def filled(self) -> bytes:
         """All of them, once they are there."""

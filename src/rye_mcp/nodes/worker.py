@@ -208,12 +208,11 @@ class Worker:
 
     async def _answer(self, call: _Call) -> bytes:
         await call.arrived.wait()
-        bundle = await off_loop(partial(self._admitted, call))
+        bundle, workspace = await off_loop(partial(self._admitted, call))
         watch = Watch(
             on_output=partial(self._written, call),
             on_begun=lambda run_id: self._tell(call, message({"op": "begun", "run_id": run_id})),
         )
-        workspace = _workspace_of(bundle)
         granted = _granted(bundle.permissions, workspace)
         async with self._opened(call, bundle, workspace, granted) as executor:
             result = await executor.run_bundle(bundle, granted=granted, watch=watch)
@@ -238,12 +237,12 @@ class Worker:
         async with self._workspaces.tree(call.files, ask) as executor:
             yield executor
 
-    def _admitted(self, call: _Call) -> Bundle:
-        """The bundle of a call, as far as this machine takes it; RyeError for what it does not."""
+    def _admitted(self, call: _Call) -> tuple[Bundle, str]:
+        """The bundle of a call and its workspace, as far as this machine takes it; RyeError otherwise."""
         bundle = Bundle.from_bytes(call.bundle or b"")
         call.bundle = None
         self._submitters.require(call.submitter, bundle.item_id)
-        return _able(bundle)
+        return _able(bundle), _workspace_of(bundle)
 
     def _written(self, call: _Call, stream: StreamName, data: bytes, skipped: int) -> None:
         self._show(call, call.outgoing.write(stream, data, skipped))
@@ -298,7 +297,7 @@ def _workspace_of(bundle: Bundle) -> str:
     return _workspace_in(relative, source.content)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _workspace_in(relative: str, content: bytes) -> str:
     item_type, item_id, extension = parse_relative_path(relative)
     space = Space(SpaceName.PROJECT, Path("/"))

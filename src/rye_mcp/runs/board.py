@@ -87,7 +87,7 @@ class RunBoard:
 
     def is_to_end(self, run_id: str) -> bool:
         """Whether somebody wants a run of this process ended."""
-        return (self._root / self._names[0] / f"{check_run_id(run_id)}{_END}").exists()
+        return os.path.exists(self._root / self._names[0] / f"{check_run_id(run_id)}{_END}")  # noqa: PTH110
 
     def sweep(self) -> None:
         """Remove what is so old that nobody asks for it."""

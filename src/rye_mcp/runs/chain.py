@@ -139,11 +139,23 @@ class MarkFile:
             return None
 
     def awaited(self) -> Mark | None:
-        """The mark, which another process may be about to make: it has just written the first receipt."""
+        """The mark, which another process may be about to make: it has just written the first receipt.
+
+        One that is there and unusable does not become usable by waiting.
+        """
         deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while (mark := self.read()) is None and time.monotonic() < deadline:
+        while True:
+            is_to_come = self._is_to_come()  # looked at before it is read: it may be made in between
+            mark = self.read()
+            if mark is not None or not is_to_come or time.monotonic() >= deadline:
+                return mark
             time.sleep(_LOCK_POLL_S)
-        return mark
+
+    def _is_to_come(self) -> bool:
+        try:
+            return not self.path.lstat().st_size
+        except OSError:
+            return True
 
     def raise_to(self, new: Mark) -> None:
         """Let the mark stand for this receipt, unless it stands for a later one."""

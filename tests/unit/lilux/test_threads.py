@@ -96,6 +96,20 @@ def test_the_child_of_a_fork_has_threads_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_the_last_thread_may_end_while_it_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaving(list[object]):
+        """Threads that are there when somebody looks, and not when they are taken."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    async def main() -> int:
+        return await in_thread(lambda: 7)
+
+    monkeypatch.setattr(_threads, "_idle", Leaving())
+    assert asyncio.run(main()) == 7
+
+
 def test_a_thread_that_got_no_work_for_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> threading.Thread:
         return await in_thread(threading.current_thread)

@@ -24,11 +24,11 @@ from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop, on_loop
 from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
-from rye_mcp.executor.job.parts import SYSTEM, Needs, expanded, holds_any, parts_of
+from rye_mcp.executor.job.parts import SYSTEM, Needs, closed_in, expanded, holds_any, parts_of
 from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
-from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions, below_any
+from rye_mcp.permissions import Access, Permissions, below_any
 from rye_mcp.permissions.planning import DOTENV, Facts, plan, with_private_copy
 from rye_mcp.trust.approvals import git_directories
 from rye_mcp.trust.directories import KEPT_BY_TOOLS, cache_of, home_of
@@ -121,14 +121,13 @@ class Confinement:
         self._layouts: Remembered[_Layout] = Remembered(
             most=_MOST_LAYOUTS, worth=lambda layout: layout.is_noted
         )
-        own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
-        # A link to such a place may lead into what a tool sees: a project with all settings of a person.
-        theirs = (expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS))
-        self._hidden = tuple(dict.fromkeys((*own, *theirs)))
+        self._own = (os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye")
 
     def hidden(self, hide: Iterable[str]) -> tuple[str, ...]:
         """The paths that no tool sees, with those that the user's policy hides."""
-        return (*self._hidden, *(expanded(each, self._home) for each in hide))
+        # A link to such a place may lead into what a tool sees: a project with all settings of a person.
+        own = dict.fromkeys((*self._own, *closed_in(self._home)))
+        return (*own, *(expanded(each, self._home) for each in hide))
 
     async def facts(self) -> MachineFacts:
         """Return what this machine can enforce; it is found out once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -182,6 +183,54 @@ async def test_a_run_goes_on_that_cannot_be_shown_to_others(tmp_path: Path) -> N
         end.set()
         await until_over(one, run_id)
     assert one.status(run_id)["status"] == "success"
+
+
+async def test_an_answer_that_no_file_has_room_for_ends_no_server(tmp_path: Path) -> None:
+    one, other, run_id = BackgroundRuns(board(tmp_path)), BackgroundRuns(board(tmp_path)), new_run_id()
+
+    async def work(watch: Watch) -> Mapping[str, Any]:
+        assert watch.on_begun is not None
+        watch.on_begun(run_id)
+        return {"status": "success", "data": "half a character: \ud800"}
+
+    async with one.group():
+        await one.start("demo/run", work)
+        await one.cancel(run_id)
+        assert one.status(run_id)["data"] == "half a character: \ud800"
+        assert other.status(run_id)["status"] == "success"
+
+
+class SlowBoard(RunBoard):
+    """A board that lets nobody go on before its row is written, which takes until the event."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(state, KEYS)
+        self.asked, self.goes_on = threading.Event(), threading.Event()
+
+    def write(self, run_id: str, answer: Mapping[str, Any], *, is_over: bool) -> None:
+        self.asked.set()
+        assert self.goes_on.wait(30)
+        super().write(run_id, answer, is_over=is_over)
+
+
+async def test_a_run_whose_caller_has_gone_before_it_heard_of_it_is_ended(tmp_path: Path) -> None:
+    slow, ended = SlowBoard(tmp_path), anyio.Event()
+    runs = BackgroundRuns(slow)
+
+    async def work(watch: Watch) -> Mapping[str, Any]:
+        assert watch.on_begun is not None
+        watch.on_begun(new_run_id())
+        await _until_cancelled(ended)
+        raise AssertionError
+
+    async with runs.group():
+        async with anyio.create_task_group() as caller:
+            caller.start_soon(runs.start, "demo/run", work)
+            await anyio.to_thread.run_sync(slow.asked.wait, 30)
+            caller.cancel_scope.cancel()
+        slow.goes_on.set()
+        with anyio.fail_after(30):
+            await ended.wait()
 
 
 def test_rows_are_private_and_go_when_nobody_asks_for_them_any_more(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
@@ -97,6 +98,14 @@ def test_more_bytes_than_were_asked_for_end_the_call() -> None:
         with pytest.raises(RyeError) as caught:
             hear(data)
         assert caught.value.code == "lost"
+
+
+@pytest.mark.anyio
+async def test_nobody_waits_for_files_without_bytes() -> None:
+    arriving = Arriving()
+    arriving.expect(0)
+    with anyio.fail_after(30):
+        assert await arriving.filled() == b""
 
 
 def test_a_blob_is_kept_until_it_was_not_used_for_longest(tmp_path: Path) -> None:

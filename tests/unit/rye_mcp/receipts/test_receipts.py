@@ -235,20 +235,54 @@ def test_several_processes_write_one_chain(ledger: Ledger) -> None:
 
 
 class MarkThatComesLater(MarkFile):
-    """The mark as another process sees it that is quicker than the one that makes it."""
+    """The mark as another process sees it that is quicker than the one that makes it, and then writes it."""
 
     looked = 0
 
     def read(self) -> Mark | None:
         self.looked += 1
-        return None if self.looked < 3 else super().read()
+        if self.looked == 2:
+            self.path.touch()
+        elif self.looked == 3:
+            self.path.with_name("made").replace(self.path)
+        return super().read()
 
 
 def test_a_mark_that_another_process_is_about_to_make_is_not_gone(ledger: Ledger) -> None:
     ledger.write(run())
+    mark = MarkThatComesLater(ledger.state)
+    mark.path.rename(mark.path.with_name("made"))
     with closing(sqlite3.connect(ledger.state / "runs.sqlite3")) as connection:
-        link = next_link(connection, MarkThatComesLater(ledger.state))
+        link = next_link(connection, mark)
     assert (link.number, link.unmarked) == (2, False)
+
+
+class MarkThatIsLookedAtOnce(MarkFile):
+    """A mark that another look would find as it is."""
+
+    looked = 0
+
+    def read(self) -> Mark | None:
+        self.looked += 1
+        assert self.looked == 1
+        return super().read()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda mark: mark.chmod(0o644),
+        lambda mark: mark.write_text("no mark\n"),
+        lambda mark: (mark.unlink(), mark.symlink_to("elsewhere")),
+    ],
+    ids=["others may read it", "it is no mark", "it is a link"],
+)
+def test_nobody_waits_for_a_mark_that_is_unusable(ledger: Ledger, spoil: Callable[[Path], Any]) -> None:
+    ledger.write(run())
+    spoil(MarkFile(ledger.state).path)
+    with closing(sqlite3.connect(ledger.state / "runs.sqlite3")) as connection:
+        link = next_link(connection, MarkThatIsLookedAtOnce(ledger.state))
+    assert (link.number, link.unmarked) == (2, True)
 
 
 @pytest.mark.parametrize("limit", [8_000, 60_000])

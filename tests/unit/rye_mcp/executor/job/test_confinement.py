@@ -55,11 +55,13 @@ class Scene:
         """A part of each run."""
         return self.home / "notes/gh"
 
-    def confined(self, access: Access = Access.WRITE) -> Confined:
+    def confined(self, access: Access = Access.WRITE, *interpreters: Path) -> Confined:
         """The confinement of the next call, of a tool that may write the project, or read it."""
         process = Halves(RuntimeSpec(command="/bin/true", env={}), CallSpec())
         rights = Rights(Permissions(project=access), "demo/writes", ("person",))
-        found = self.confinement.confine(rights, process, private_copy=self.copy, also=[self.part])
+        found = self.confinement.confine(
+            rights, process, private_copy=self.copy, also=[self.part], interpreters=interpreters
+        )
         let_the_clock_tick(self.home.parent)
         return found
 
@@ -132,6 +134,33 @@ def test_a_part_is_shown_again_once_the_link_leads_elsewhere(scene: Scene) -> No
     (scene.home / ".ssh").unlink()
     lead(scene.home / ".ssh", scene.home / "elsewhere")
     assert shows_part(scene)
+
+
+@pytest.mark.parametrize("closed", [*CLOSED, *CREDENTIALS])
+def test_what_is_closed_is_hidden_wherever_a_link_leads_by_now(scene: Scene, closed: str) -> None:
+    target = str(scene.project / "kept")
+    assert target not in scene.confinement.hidden(())
+    lead(scene.home / closed.removeprefix("~/"), scene.project / "kept")
+    assert target in scene.confinement.hidden(())
+
+
+def test_an_interpreter_is_shown_where_its_environment_says_by_now(scene: Scene) -> None:
+    root = scene.home.parent
+    for name in ("old", "new"):
+        (root / name / "lib").mkdir(parents=True)
+        (root / name / "bin").mkdir()
+        (root / name / "bin/python").touch(0o755)
+    (root / "venv/bin").mkdir(parents=True)
+    (root / "venv/bin/python").symlink_to(root / "old/bin/python")
+
+    def shown(behind: str) -> list[str]:
+        (root / "venv/pyvenv.cfg").write_text(f"home = {root}/{behind}/bin\n")
+        policy = scene.confined(Access.NONE, root / "venv/bin/python").policy
+        assert policy is not None
+        return [name for name in ("old", "new") if str(root / name) in policy.read]
+
+    assert shown("old") == ["old"]
+    assert shown("new") == ["old", "new"], "its program is that of the old one"
 
 
 def test_a_part_that_is_gone_is_left_out(scene: Scene) -> None:
