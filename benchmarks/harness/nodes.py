@@ -106,9 +106,9 @@ async def _measured(
                 await call()
             medians = await _one_by_one(contenders, rounds, calls)
             per_second = {name: await _at_once(call, many) for name, call in contenders.items()}
-            over = await ends(app.executor(), ("here", *elsewhere), max(3, rounds // 3))
             home = Path(environment["HOME"])
             memory = {name: max(resident_mb(name, home), default=0.0) for name in MEMORY_MB}
+            over = await ends(app.executor(), ("here", *elsewhere), max(3, rounds // 3))
     added = {
         f"{where} {name}": statistics.median(
             one - other

@@ -30,6 +30,7 @@ def test_it_calls_the_same_tools_here_and_on_a_node(tmp_path: Path) -> None:
         limits = [2.0, 0.9, 0.7, 4.0, 1.3, 0.9, 0.7, *ends, *ends, 80.0, 100.0]
     assert [target["limit"] for target in report["targets"]] == limits
     assert all(value > 0 for found in report["ends_ms"].values() for value in found.values())
+    assert all(target["value"] > 0 for target in report["targets"] if target["name"].endswith(", MB"))
     for target in report["targets"]:
         line = next(line for line in ran.stdout.splitlines() if line.startswith(target["name"]))
         assert line.endswith("ok" if target["is_met"] else "MISSED")
