@@ -32,6 +32,7 @@ from rye_mcp.executor.elsewhere import Engines, Place, Placed, retried, run_else
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
+from rye_mcp.executor.job.under_way import UNDER_WAY
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
@@ -56,6 +57,7 @@ from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Spool
+    from rye_mcp.executor.job.planted import Missing
     from rye_mcp.permissions import Permissions
     from rye_mcp.runs.records import RunRecord
 
@@ -347,6 +349,8 @@ class PrimitiveExecutor:
         """Log that a run begins; for a program, there is a place for what is too long for the answer."""
         noticed = tuple(logged.began(call))
         spool = self._outputs.spool(logged.run_id) if isinstance(call.job, ProcessJob) else None
+        if (missing := _missing_before(call)) is not None:
+            UNDER_WAY.begin(logged.run_id, missing)
         return _Run(call, noticed, spool)
 
     def _give_up(self, run: _Run | None, logged: LoggedCall) -> None:
@@ -505,8 +509,16 @@ class _Run:
 
 def _take_planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """Move away the files that a run must not make, however the run ended."""
-    missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    return () if missing is None else missing.take_away(run_id)
+    if (missing := _missing_before(call)) is None:
+        return ()
+    try:
+        return missing.take_away(run_id)
+    finally:
+        UNDER_WAY.end(run_id)
+
+
+def _missing_before(call: PreparedCall) -> Missing | None:
+    return call.job.missing if isinstance(call.job, ProcessJob) else None
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings
 from rye_mcp.executor.job.parts import SYSTEM, Needs, closed_in, expanded, holds_any, parts_of
 from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
+from rye_mcp.executor.job.under_way import UNDER_WAY
 from rye_mcp.other_users import upwards
 from rye_mcp.permissions import Access, Permissions, below_any
 from rye_mcp.permissions.planning import DOTENV, Facts, plan, with_private_copy
@@ -171,14 +172,16 @@ class Confinement:
             tuple(map(str, interpreters)),
             tuple(each for each in parts if not each.startswith(own)),
         )
-        layout = self._layout(rights, needs, has_cells=scratch is None)
+        lay_out = partial(self._layout, rights, needs, has_cells=scratch is None)
+        layout, others = UNDER_WAY.beside(lay_out)
+        missing = None if layout.missing is None else layout.missing.beside(others)
         copy = _text_of(private_copy or scratch)
         facts = replace(layout.facts, scratch=copy)
         policy = layout.policy if copy is None else with_private_copy(layout.policy, copy)
         process = _placed(process, layout.is_shown, (facts.home, *(() if copy is None else (copy,))))
         variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(layout.variables)
         call = replace(process.call, policy=policy, env={**process.call.env, **variables})
-        return Confined(Halves(process.runtime, call), policy, variables, facts, layout.missing)
+        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
     def _layout(self, rights: Rights, needs: Needs, *, has_cells: bool) -> _Layout:
         lay_out = partial(self._lay_out, rights, needs, has_cells=has_cells)
@@ -264,6 +267,7 @@ class Confinement:
             self._trash_place(),
             look=lambda: watched(self._surroundings.look(repository)),
             known=watched(around),
+            watched=(repository.project, with_packages),
         )
 
     def _search_path(self) -> tuple[str, ...]:

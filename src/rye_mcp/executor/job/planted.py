@@ -11,7 +11,7 @@ import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
@@ -36,6 +36,8 @@ _MAX_LISTED: Final = 256
 """In a directory with more than that, each name is looked for by itself."""
 
 
+_OF_GIT: Final = ("/.git", "/HEAD")
+
 _Numbered = tuple[tuple[int, str], ...]
 """Names, each with a number of its own."""
 
@@ -51,6 +53,10 @@ class Missing:
     look: Callable[[], Iterable[str]] = field(default=tuple, compare=False, repr=False)
     """Finds what is trusted wherever it is; what was there before is in `known`."""
     known: frozenset[str] = frozenset()
+    there: frozenset[str] = frozenset()
+    """Protected paths that were there, and no links."""
+    watched: tuple[str, bool] | None = None
+    """The project that `look` looks around in, and whether it finds packages, too."""
 
     @classmethod
     def among(
@@ -60,6 +66,7 @@ class Missing:
         *,
         look: Callable[[], Iterable[str]] = tuple,
         known: Iterable[str] = (),
+        watched: tuple[str, bool] | None = None,
     ) -> Self:
         """Those of the protected paths that are missing; `look` finds those that have no known place.
 
@@ -67,7 +74,28 @@ class Missing:
         """
         links = tuple((path, os.path.realpath(path)) for path, is_link in protected.items() if is_link)
         missing = tuple(path for path, is_link in protected.items() if is_link is None)
-        return cls(missing, trash, links, look, frozenset(known))
+        there = frozenset(path for path, is_link in protected.items() if is_link is False)
+        return cls(missing, trash, links, look, frozenset(known), there, watched)
+
+    def beside(self, others: Iterable[Self]) -> Self:
+        """The same for a run that begins while others are under way: what these have made was missing."""
+        others = [each for each in others if each != self]
+        if not others:
+            return self
+        protected = {*self.there, *self.paths, *(path for path, _ in self.links)}
+        led = dict(self.links) | {pair[0]: pair[1] for each in others for pair in each.links}
+        made = {path for each in others for path in each.paths}
+        led = {path: real for path, real in led.items() if path in protected and path not in made}
+        paths = tuple(sorted(path for path in protected & {*self.paths, *made} if path not in led))
+        known = frozenset(path for path in self.known if all(each._knew(path, self) for each in others))
+        return replace(self, paths=paths, links=tuple(sorted(led.items())), known=known)
+
+    def _knew(self, path: str, other: Missing) -> bool:
+        """Whether this run would have left a path where it is, which another one knows."""
+        if self.watched is None or other.watched is None or self.watched[0] != other.watched[0]:
+            return True
+        is_of_git = path.endswith(_OF_GIT)
+        return path in self.known or not (is_of_git or self.watched[1])
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,9 @@ __all__ = ["Lockfiles", "Recipe", "Slot", "at_start", "is_worn", "why_never"]
 
 _MAX_LOCKFILES: Final = 1024
 
+_SYSTEM: Final = "/etc"
+"""A cell hides files in it, whatever its policy says."""
+
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _SYSTEM_PACKAGES: Final = "/usr/lib/python3/dist-packages"
 _STARTS_CODE: Final = (".pth", "sitecustomize.py", "usercustomize.py")
@@ -39,6 +42,8 @@ class Recipe:
     warm: Warm
     interpreter: tuple[Stamp | None, ...]
     packages: Mapping[str, Stamp | None]
+    places: Mapping[str, Places] = field(default_factory=dict)
+    """What its policy protects and hides. A mount is gone when its file is replaced."""
 
     @classmethod
     def of(cls, process: Halves, warm: Warm) -> Recipe:
@@ -47,7 +52,12 @@ class Recipe:
         stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
         packages = dict(_packages(command)) if warm.prepare == "python" else {}
         packages |= {path: stamp_of(path) for path in _preloaded(packages, warm.preload)}
-        return cls(process.runtime, process.call.policy, warm, stamps, packages)
+        policy = process.call.policy
+        return cls(process.runtime, policy, warm, stamps, packages, places_of(policy))
+
+    def parked(self, policy: Policy | None) -> Recipe:
+        """The recipe of what is forked now, with a policy of its own."""
+        return replace(self, policy=policy, places=places_of(policy))
 
     def why_not(self, other: Recipe, *, apart_from_paths: bool = False) -> str | None:
         """The word for what another one was made of otherwise; None when it is the same.
@@ -63,10 +73,36 @@ class Recipe:
             return "environment"
         if self.packages != other.packages:
             return "packages"
-        mine_may, it_may = self.policy, other.policy
         if apart_from_paths:
-            mine_may, it_may = without_paths(mine_may), without_paths(it_may)
-        return None if mine_may == it_may else "permissions"
+            is_same = without_paths(self.policy) == without_paths(other.policy)
+        else:
+            is_same = self.policy == other.policy and not _have_changed(self.places, other.places)
+        return None if is_same else "permissions"
+
+
+Places = tuple[Stamp | None, Stamp | None]
+"""A file and the directory that it is in."""
+
+
+def places_of(policy: Policy | None) -> dict[str, Places]:
+    """Return the files of which a policy protects or hides what they are now, with their directories."""
+    named = () if policy is None else (*policy.protect, *policy.mask)
+    above = {path: os.path.dirname(path) for path in named}  # noqa: PTH120
+    stamps = {directory: stamp_of(directory) for directory in {*above.values()}}
+    places = {path: (stamp_of(path, follow=False), stamps[directory]) for path, directory in above.items()}
+    return {_SYSTEM: (stamp_of(_SYSTEM), None), **places}
+
+
+def _have_changed(before: Mapping[str, Places], now: Mapping[str, Places]) -> bool:
+    return before.keys() != now.keys() or any(_is_replaced(then, now[path]) for path, then in before.items())
+
+
+def _is_replaced(before: Places, now: Places) -> bool:
+    """Whether something else may have this name: then the directory has changed, and so has the file."""
+    (file, directory), (its_file, its_directory) = before, now
+    if file is None or its_file is None or file[:2] != its_file[:2]:
+        return file != its_file
+    return file != its_file and (directory is None or directory != its_directory)
 
 
 class Lockfiles:

@@ -204,10 +204,10 @@ async def forked(
 ) -> Seat:
     """What waits for a call, or is awaited by one, forked from this zygote; NotParked when that can't be."""
     call = process.call
+    recipe = slot.recipe.parked(call.policy)  # before what it says is mounted
     parked = await slot.zygote.park(
         policy=call.policy, result_fd=call.result_fd, limit=limit, awaited=awaited
     )
-    recipe = replace(slot.recipe, policy=call.policy)
     return Seat(parked, recipe, room, process.runtime.env, slot)
 
 
