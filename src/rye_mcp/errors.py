@@ -223,7 +223,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The files of the project are not what its sources.toml pins.", "rye sync"
         ),
         "project_not_approved": ErrorKind(
-            "You have not approved this project, so nothing that it lists is fetched, and none of it is sent.",
+            "You have not approved this project, so nothing that it lists is fetched, and nothing sent.",
             "look at it, then: rye trust project",
         ),
         # --- runs ---
