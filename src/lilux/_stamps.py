@@ -7,9 +7,9 @@ tell apart is not settled: the next look reads again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from lilux._footprints import (
     SETTLED_NS,
@@ -37,6 +37,15 @@ def settled(stamp: Stamp | None) -> Stamp | None:
     return stamp if stamp is not None and is_settled(stamp) else None
 
 
+class _Kept(NamedTuple, Generic[Value]):
+    """What was read: the directories on the way to the file, with the stamps of all if changes would show."""
+
+    way: Sequence[str]
+    stamps: tuple[Stamp | None, ...] | None
+    data: bytes | None
+    value: Value
+
+
 class KeptFile(Generic[Value]):
     """The content of a file of a tree, read again only when the file may have changed.
 
@@ -51,33 +60,34 @@ class KeptFile(Generic[Value]):
         self._parse = parse
         self._limit = limit
         parts = relative.split("/")
-        below = (str(tree.root.joinpath(*parts[:count])) for count in range(len(parts)))
-        self._directories = [*tree.above(), *below]
+        self._below = [str(tree.root.joinpath(*parts[:count])) for count in range(len(parts))]
         self._file = str(tree.root / relative)
-        self._kept: tuple[tuple[Stamp | None, ...] | None, bytes | None, Value] | None = None
+        self._kept: _Kept[Value] | None = None
 
     def value(self) -> Value:
         """The content now; the same object as before when it is unchanged."""
-        note_file(self._file, self._directories)
         kept = self._kept
-        if kept is not None and kept[0] is not None and kept[0] == self._look():
-            return kept[2]
+        if kept is not None and kept.stamps is not None and kept.stamps == self._look(kept.way):
+            return kept.value
+        way = [*self._tree.above(), *self._below]  # which is another one when a link leads elsewhere
         now = time.time_ns()
-        stamps = self._look()
+        stamps = self._look(way)
         with unnoted():
             data = self._tree.read(self._relative, limit=self._limit)
-        is_same = kept is not None and kept[1] == data
-        value = (
-            kept[2] if kept is not None and is_same else self._parse(data, self._tree.root / self._relative)
-        )
+        if kept is not None and kept.data == data:
+            value = kept.value
+        else:
+            value = self._parse(data, self._tree.root / self._relative)
         # A file that came while it was looked for must not be taken for what is said when it is gone again.
         file = stamps[-1]
         would_tell = data is None if file is None else data is not None and is_settled(file, now)
         # One assignment, so that threads never see the stamp of one reading beside the value of another.
-        self._kept = (stamps if would_tell else None, data, value)
+        self._kept = _Kept(way, stamps if would_tell else None, data, value)
         return value
 
-    def _look(self) -> tuple[Stamp | None, ...]:
-        stamps = [stamp_of(path, follow=False) for path in self._directories]
+    def _look(self, way: Sequence[str]) -> tuple[Stamp | None, ...]:
+        """Note what is looked at, and return its stamps."""
+        note_file(self._file, way)
+        stamps = [stamp_of(path, follow=False) for path in way]
         whose = [stamp and stamp[:WHICH_AND_WHOSE] for stamp in stamps]
         return (*whose, stamp_of(self._file, follow=False))

@@ -120,16 +120,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "unknown_argument": ErrorKind("There is no such argument.", "leave it out"),
         "no_project": ErrorKind("There is no project here.", "rye init"),
-        "person_required": ErrorKind(
-            "Only a person may do this.", "ask a person to do it with the rye command"
-        ),
+        "person_required": ErrorKind("Only a person may do this.", "ask a person to do it at a terminal"),
         "not_named": ErrorKind(
             "Signing would include files that the signer neither named nor signed before.",
             "look at them; to sign all of them along: rye sign {item_id} --all-beside",
         ),
         "confirmation_required": ErrorKind(
             "A person has to agree first, and this client cannot ask one, or not show all that counts.",
-            "ask a person to do it with the rye command",
+            "ask a person to do it at a terminal",
         ),
         "confirmation_declined": ErrorKind(
             "The person who was asked did not agree.", "ask the person what to do instead"
@@ -143,7 +141,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         # --- permissions ---
         "permissions_widened": ErrorKind(
             "The tool may do more now than was agreed to.",
-            "look at what was added, and agree to it if it is good: rye trust tool {item_id}",
+            "look at what was added, and if it is good: rye trust tool {item_id}",
         ),
         "isolation_unavailable": ErrorKind(
             "This machine cannot enforce what the tool may do, and that is required.", "rye doctor"
@@ -172,14 +170,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "approval_required": ErrorKind(
             "A person has to agree to a call that a program made, and nobody could be asked.",
-            "ask a person to agree to it, then run the program again",
+            "ask a person to agree, then run it again",
         ),
         "replay_differs": ErrorKind(
             "A program, started again after a question, makes other calls than before.",
-            "make the calls that a person is asked about first, or the same calls each time",
+            "make the same calls each time, or those that need a person first",
         ),
         "malformed_call": ErrorKind(
-            "A program asked for a call in a form that is no request.", "use the client: from rye import call"
+            "A program asked for a call in a form that is no request.", "call through the client library"
         ),
         # --- servers and clients ---
         "code_refused": ErrorKind(
@@ -203,8 +201,8 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "registry.example.com/team/tools:1, or git+https://example.com/tools.git@COMMIT",
         ),
         "invalid_artifact": ErrorKind(
-            "What arrived is not what was asked for, or is no artifact of rye-mcp; nothing was written.",
-            "look at where it comes from, and pull it by its digest",
+            "What arrived is not what was asked for, or no artifact of rye-mcp. Nothing was written.",
+            "look at its source, and pull by digest",
         ),
         "artifact_not_found": ErrorKind(
             "The registry or the repository has nothing by this name.", "look at the reference"
@@ -225,8 +223,8 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The files of the project are not what its sources.toml pins.", "rye sync"
         ),
         "project_not_approved": ErrorKind(
-            "You have not approved this project, so what it lists is not fetched, and nothing of it is sent.",
-            "look at .ai/sources.toml, then: rye trust project",
+            "You have not approved this project, so nothing that it lists is fetched, and nothing sent.",
+            "look at it, then: rye trust project",
         ),
         # --- runs ---
         "spawn_failed": ErrorKind("The program could not be started.", "rye explain {item_id}"),
@@ -239,7 +237,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         # --- other machines ---
         "engine_unreachable": ErrorKind(
             "No worker of the engine could be reached, so nothing was sent.",
-            "rye engine list, then try the engine: rye engine check NAME",
+            "try it: rye engine check NAME",
         ),
         "no_fitting_node": ErrorKind(
             "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
@@ -284,7 +282,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "variable_not_set": ErrorKind(
             "A variable that another server needs is not set where rye-mcp runs.",
-            "set it where rye-mcp runs, or bring the server in without it: rye mcp add",
+            "set it there, or bring the server in without it: rye mcp add",
         ),
         "secret_missing": ErrorKind("Your store lacks a secret that the tool names.", "rye secret set NAME"),
         "internal": ErrorKind("Something went wrong inside rye-mcp.", "report it, with what you did"),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp import Client
 
@@ -71,10 +72,11 @@ async def test_a_large_clone_keeps_no_search_in_another_project_waiting(
     large, other = (tmp_path / name for name in ("large", "other"))
     for directory in (large, other):
         (directory / ".ai").mkdir(parents=True)
-    over, refresh = threading.Event(), Catalog.refresh
+    begun, over, refresh = threading.Event(), threading.Event(), Catalog.refresh
 
     def slow(self: Catalog, progress: Callable[[int, int], object] | None = None) -> None:
         if any(index.space.root.is_relative_to(large) for index in self._indexes):
+            begun.set()
             assert over.wait(20), "expected to be told that the other search was done"
         refresh(self, progress)
 
@@ -82,8 +84,8 @@ async def test_a_large_clone_keeps_no_search_in_another_project_waiting(
     async with Client(RyeServer(Projects().open)) as client, anyio.create_task_group() as group:
         asked = {"query": "bash", "limit": 1}
         group.start_soon(client.call_tool, "search", {**asked, "project_path": str(large)})
-        await anyio.sleep(0.1)
         try:
+            assert await anyio.to_thread.run_sync(begun.wait, 20)
             with anyio.fail_after(10):
                 await client.call_tool("search", {**asked, "project_path": str(other)})
         finally:

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 import rye_mcp
+from lilux import _stamps
 from lilux._footprints import Footprint, _footprint, unnoted
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.decider import Decider
 from rye_mcp.executor.lock.resolver import LockfileResolver
+from rye_mcp.files import OTHERS, Tree
 from rye_mcp.items import SpaceName
 from rye_mcp.permissions import Permissions
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -302,6 +305,23 @@ def test_others_that_can_exchange_what_was_decided_are_noticed_above_it(
         os.chown(above, -1, before.st_gid)
         above.chmod(before.st_mode & 0o7777)
     assert scene.found(UNCHANGED) == ["project", "user", "system"]
+
+
+def test_others_that_can_exchange_it_are_noticed_where_a_link_leads_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stamps, "SETTLED_NS", -(10**12))
+    way, elsewhere = tmp_path / "way", tmp_path / "elsewhere"
+    for directory in (way, way / "state", elsewhere):
+        directory.mkdir(mode=0o700)
+    (way / "state/decided").touch(0o600)
+    kept = KeptFile(Tree(way / "state", forbidden=OTHERS), "decided", lambda data, _: data, limit=1)
+    assert kept.value() == b""
+    way.rename(elsewhere / "way")
+    way.symlink_to(elsewhere / "way")
+    assert kept.value() == b""
+    elsewhere.chmod(0o777)
+    refused("unsafe_permissions", kept.value)
 
 
 @pytest.mark.thorough

@@ -101,10 +101,18 @@ def pieces_of(files: Sequence[TreeFile], wanted: Any) -> Iterator[bytes]:
         raise RyeError("lost", "expected numbers of files of the list, found something else") from exc
     if len({*numbers}) != len(numbers) or not all(0 <= each < len(files) for each in numbers):
         raise RyeError("lost", "expected numbers of files of the list, each once, found others")
+    piece = bytearray()
     for number in numbers:
-        content = files[number].content
-        for start in range(0, len(content), _PIECE_BYTES):
-            yield content[start : start + _PIECE_BYTES]
+        content = memoryview(files[number].content)
+        while content:
+            room = _PIECE_BYTES - len(piece)
+            piece += content[:room]
+            content = content[room:]
+            if len(piece) == _PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+    if piece:
+        yield bytes(piece)
 
 
 class Arriving:

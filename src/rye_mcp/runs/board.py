@@ -29,7 +29,7 @@ from rye_mcp.runs.ids import check_run_id, is_run_id
 __all__ = ["KEPT_S", "BoardRow", "RunBoard"]
 
 KEPT_S: Final = 3600.0
-"""For how long the answer of a run is kept here."""
+"""For how long the answer of a run is kept here at least: older ones go when the next run is over."""
 
 MAX_ROW_BYTES: Final = 4 << 20
 """How long a row may be: answers are shorter."""

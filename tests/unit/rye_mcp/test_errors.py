@@ -62,6 +62,7 @@ STABLE = [
     "receipts_broken",
     "run_not_live",
     "no_fitting_node",
+    "workspace_unavailable",
     "question_not_found",
     "answers_too_long",
     "approval_required",

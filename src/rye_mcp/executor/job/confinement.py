@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
-from lilux._file_systems import keeps_changes
 from lilux._footprints import Remembered, note_links, note_names, note_way
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
@@ -212,7 +211,7 @@ class Confinement:
         missing = self._missing(permissions, protected, repository, around)
         is_shown = below_any((*shown, *SYSTEM))
         directories = {*facts.git_directories, *(() if repository is None else repository.directories)}
-        is_noted = len(directories) <= 1 and (repository is None or keeps_changes(repository.project))
+        is_noted = len(directories) <= 1 and (repository is None or around.is_noted)
         return _Layout(facts, policy, planned.variables, is_shown, missing, is_noted)
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:

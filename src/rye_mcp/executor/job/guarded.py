@@ -11,6 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -65,6 +66,8 @@ class Around:
     """Directories with too much in them to be looked through: they stay as they are as a whole."""
     bare: tuple[str, ...] = ()
     """Directories that git takes for one of its own, though they are not called `.git`."""
+    is_noted: bool = field(default=False, compare=False)
+    """Whether each change would show in what was noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class Surroundings:
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
         relied_on = relied_on and _tell_changes(stamps)
+        around = replace(around, is_noted=relied_on)
         self._last = (repository, stamps, around) if relied_on else None
         note_links(path for path, _ in stamps)
         return around

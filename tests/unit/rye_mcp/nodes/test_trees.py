@@ -84,6 +84,14 @@ def test_a_worker_gets_no_more_than_what_is_listed(wanted: bytes) -> None:
     assert caught.value.code == "lost"
 
 
+def test_many_small_files_travel_together_and_a_large_one_in_pieces() -> None:
+    contents = [b"%05d" % number for number in range(1000)] + [bytes(600_000), b"last"]
+    files = [TreeFile(str(number), content, False) for number, content in enumerate(contents)]
+    pieces = list(pieces_of(files, json.dumps(list(range(len(files)))).encode()))
+    assert b"".join(pieces) == b"".join(contents)
+    assert [len(each) for each in pieces] == [1 << 18, 1 << 18, 605_004 - (1 << 19)]
+
+
 def test_other_bytes_than_those_that_were_listed_are_refused() -> None:
     with pytest.raises(RyeError) as caught:
         split(b"other", [listed(b"bytes")])

@@ -232,6 +232,16 @@ APPEARS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], bool]]] = {
 }
 
 
+def test_a_repository_counts_wherever_it_appears_in_a_project_whose_index_says_nothing(scene: Scene) -> None:
+    (scene.project / "kept/deep").mkdir()
+    (scene.project / ".git").mkdir()
+    (scene.project / ".git/index").write_text("link: no index, or one that is split")
+    inner = scene.project / "kept/deep/.git"
+    assert str(inner) not in scene.policy().protect
+    inner.mkdir()
+    assert str(inner) in scene.policy().protect
+
+
 @pytest.mark.parametrize("crowd", [0, 300])
 @pytest.mark.parametrize("case", APPEARS)
 def test_what_appears_in_a_project_counts_from_the_next_call_on(scene: Scene, case: str, crowd: int) -> None:
