@@ -79,8 +79,9 @@ class Workspaces:
         """The executor of a private directory with the files of one call, which is gone afterwards."""
         directory = self._trees / str(next(self._numbers))
         try:
+            data = await arriving.listed()
             async with self._at_once:
-                await self._fill(directory, arriving, ask)
+                await self._fill(directory, data, arriving, ask)
             executor = await off_loop(partial(self._open, directory))
             try:
                 yield executor
@@ -95,15 +96,15 @@ class Workspaces:
         for executor in self._executors.values():
             await executor.close()
 
-    async def _fill(self, directory: Path, arriving: Arriving, ask: Ask) -> None:
-        listed = await off_loop(partial(read_list, await arriving.listed()))
+    async def _fill(self, directory: Path, data: bytes, arriving: Arriving, ask: Ask) -> None:
+        listed = await off_loop(partial(read_list, data))
         blobs = {_OF_NOTHING: b""} | await off_loop(partial(self._blobs.known, listed))
         wanted = _missing(listed, blobs)
         if wanted:
             arriving.expect(sum(listed[number].size for number in wanted))
             ask(wanted)
-            data = await arriving.filled()
-            came = await off_loop(partial(split, data, [listed[number] for number in wanted]))
+            filled = await arriving.filled()
+            came = await off_loop(partial(split, filled, [listed[number] for number in wanted]))
             blobs |= came
             await off_loop(partial(self._blobs.keep, came))
 

@@ -10,7 +10,9 @@ import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.nodes.workspaces import Workspaces
+from rye_mcp.executor.workspace import ProjectTree, TreeFile
+from rye_mcp.nodes.trees import Arriving, list_of
+from rye_mcp.nodes.workspaces import MAX_TREES, Workspaces
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +53,29 @@ async def test_calls_that_come_at_once_work_with_one_executor_which_is_closed(tm
     assert len(opened) == 1
     assert found == [opened[0]] * 3
     assert opened[0].is_closed
+
+
+async def test_a_server_that_sends_no_list_keeps_no_other_call_waiting(tmp_path: Path) -> None:
+    def open_executor(_: Path) -> Any:
+        return Executor()
+
+    workspaces, whole = Workspaces(tmp_path, open_executor, dict), Arriving()
+    whole.hear_list(list_of(ProjectTree((TreeFile("empty", b"", executable=False),))))
+
+    async def call() -> None:
+        async with workspaces.tree(Arriving(), lambda _: None):
+            raise AssertionError("there is no list")
+
+    async with anyio.create_task_group() as group:
+        for _ in range(MAX_TREES):
+            group.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(30):
+            async with workspaces.tree(whole, lambda _: None):
+                [directory] = (tmp_path / "trees").iterdir()
+                assert [each.name for each in directory.iterdir()] == ["empty"]
+        group.cancel_scope.cancel()
+    assert list((tmp_path / "trees").iterdir()) == []
 
 
 @pytest.mark.parametrize("named", [{}, {"data": Path("/nowhere/at/all")}])
