@@ -1,8 +1,9 @@
 """A file system of a program, as sshfs is one: it shows a directory at another place.
 
-    python fuse_file_system.py DEVICE DIRECTORY MOUNT_POINT
+    python fuse_file_system.py DEVICE DIRECTORY MOUNT_POINT [alike]
 
 The time of the last change is that of the last writing, which programs can set, as in protocols without it.
+With "alike", names that differ in case alone are one name, as on drives of Windows.
 It answers one request at a time, says "ready" when it can, and ends when it is no longer mounted.
 """
 
@@ -30,6 +31,8 @@ _NO_ANSWER: Final = (2, 36, 42)
 
 class FileSystem:
     """The answers to the requests of the kernel; an OSError is an answer too."""
+
+    are_cases_alike = False
 
     def __init__(self, directory: Path) -> None:
         self.paths = {1: directory}
@@ -146,7 +149,9 @@ class FileSystem:
 
 
 def _named(path: Path, body: bytes) -> Path:
-    return path / os.fsdecode(body.split(bytes(1))[0])
+    wanted = os.fsdecode(body.split(bytes(1))[0])
+    there = path.iterdir() if FileSystem.are_cases_alike else ()
+    return next((each for each in there if each.name.lower() == wanted.lower()), path / wanted)
 
 
 _OPENED: Final = struct.pack("<QII", 0, 0, 0)
@@ -199,8 +204,9 @@ def serve(device: int, files: FileSystem) -> None:
         os.write(device, struct.pack("<IiQ", 16 + len(answer), -failed, unique) + answer)
 
 
-def main(device: str, directory: str, mount_point: str) -> None:
+def main(device: str, directory: str, mount_point: str, cases: str = "") -> None:
     """Mount and serve."""
+    FileSystem.are_cases_alike = cases == "alike"
     opened = os.open(device, os.O_RDWR)
     options = f"fd={opened},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()},default_permissions"
     libc = ctypes.CDLL(None, use_errno=True)

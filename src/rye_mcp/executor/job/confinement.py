@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
-from lilux._footprints import Remembered, note_links, note_names, note_way
+from lilux._footprints import Remembered, note_links, note_names, note_way, stamp_of
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Limits, Policy, SubprocessPrimitive
 from rye_mcp.apart import off_loop, on_loop
-from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
+from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find, tell_changes
 from rye_mcp.executor.job.parts import SYSTEM, Needs, closed_in, expanded, holds_any, parts_of
 from rye_mcp.executor.job.planted import Missing, present
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
@@ -212,6 +212,7 @@ class Confinement:
         is_shown = below_any((*shown, *SYSTEM))
         directories = {*facts.git_directories, *(() if repository is None else repository.directories)}
         is_noted = len(directories) <= 1 and (repository is None or around.is_noted)
+        is_noted = is_noted and _tell_of(planned.policy)
         return _Layout(facts, policy, planned.variables, is_shown, missing, is_noted)
 
     def _with_uses(self, known: Facts, permissions: Permissions, found: Found) -> Facts:
@@ -342,6 +343,12 @@ def _behind_links(masked: Iterable[str], shown: Iterable[str]) -> Iterator[str]:
         note_links((path,))
         if os.path.lexists(real := os.path.realpath(path)) and not holds_any(real, shown):
             yield real
+
+
+def _tell_of(policy: Policy) -> bool:
+    """Whether a name that appears where one is protected or hidden shows in the stamp of its directory."""
+    above = dict.fromkeys(os.path.dirname(each) for each in (*policy.protect, *policy.mask))  # noqa: PTH120
+    return tell_changes([(each, stamp_of(each)) for each in above])
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ from lilux._stamps import Stamp, is_settled, stamp_of
 from rye_mcp.executor.environment.git_index import MAX_INDEX_BYTES, UnreadableIndexError, submodules_of
 from rye_mcp.permissions.planning import PACKAGED
 
-__all__ = ["Around", "Found", "Repository", "Surroundings", "find"]
+__all__ = ["Around", "Found", "Repository", "Surroundings", "find", "tell_changes"]
 
 _GIT: Final = ".git"
 _HEAD: Final = "HEAD"
@@ -111,14 +111,14 @@ class Surroundings:
         around = walk.around()
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
-        relied_on = relied_on and _tell_changes(stamps)
+        relied_on = relied_on and tell_changes(stamps)
         around = replace(around, is_noted=relied_on)
         self._last = (repository, stamps, around) if relied_on else None
         note_links(path for path, _ in stamps)
         return around
 
 
-def _tell_changes(stamps: Iterable[tuple[str, Stamp | None]]) -> bool:
+def tell_changes(stamps: Iterable[tuple[str, Stamp | None]]) -> bool:
     """Whether no tool can set the time of a change, on any of the file systems."""
     by_device = {stamp[0]: path for path, stamp in stamps if stamp is not None and len(stamp) > 1}
     return all(map(keeps_changes, by_device.values()))

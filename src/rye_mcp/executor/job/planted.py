@@ -117,7 +117,7 @@ class Missing:
         """Take names out of one directory, which is opened once for all of them."""
         try:
             with _opened(above) as directory, _usable(directory):
-                there = None if len(names) < _MANY else _listed_in(directory)
+                there = None if len(names) < _MANY else _listed_in(directory, [each[1] for each in names])
                 named = names if there is None else tuple(each for each in names if each[1] in there)
                 taken = [self._taken_from(directory, above, *each, run_id) for each in named]
         except (FileNotFoundError, NotADirectoryError):
@@ -188,7 +188,7 @@ def present(paths: Iterable[str]) -> dict[str, bool]:
         by_directory.setdefault(above + slash, []).append(name)
     found: dict[str, bool] = {}
     for directory, names in by_directory.items():
-        listed = None if len(names) < _MANY else _listed(directory)
+        listed = None if len(names) < _MANY else _listed(directory, names)
         for name in names:
             is_link = _kind_of(directory + name) if listed is None else listed.get(name)
             if is_link is not None:
@@ -203,27 +203,34 @@ def _kind_of(path: str) -> bool | None:
         return None
 
 
-def _listed_in(directory: int) -> dict[str, bool] | None:
+def _listed_in(directory: int, wanted: Iterable[str]) -> dict[str, bool] | None:
     """As `_listed`, of a directory that is open as a name only."""
     try:
         opened = os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
         return None
     try:
-        return _listed(opened)
+        return _listed(opened, wanted)
     finally:
         os.close(opened)
 
 
-def _listed(directory: str | int) -> dict[str, bool] | None:
-    """All names in a directory, and which are links; None if there are many, or it cannot be listed."""
+def _listed(directory: str | int, wanted: Iterable[str]) -> dict[str, bool] | None:
+    """All names in a directory, and which are links; None if there are many, or it cannot be listed.
+
+    None, too, if a name may be another spelling of one that is wanted: some file systems take it for that.
+    """
     names: dict[str, bool] = {}
+    exact = frozenset(wanted)
+    folded = {name.lower() for name in exact}
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if len(names) == _MAX_LISTED:
+                name = entry.name
+                is_other = not name.isascii() or (name not in exact and name.lower() in folded)
+                if is_other or len(names) == _MAX_LISTED:
                     return None
-                names[entry.name] = entry.is_symlink()
+                names[name] = entry.is_symlink()
     except (OSError, ValueError):
         return None
     return names
