@@ -457,3 +457,30 @@ def test_where_a_tool_can_set_the_times_of_changes_a_repository_that_it_makes_is
     before, after = ast.literal_eval(times)
     assert before == after, "nothing was hidden"
     assert ast.literal_eval(nested) == (str(tmp_path / "project/docs/.git"),)
+
+
+class Interrupted(PrimitiveExecutor):
+    """An executor whose caller is gone as soon as a run has begun, before anybody hears of it."""
+
+    def _begin(self, call: Any, logged: Any) -> Any:
+        super()._begin(call, logged)
+        raise LookupError("the caller is gone")
+
+
+async def test_a_run_that_nobody_heard_of_is_not_under_way_for_ever(planting: Planting) -> None:
+    """What a person makes later would count as its own, and be moved away after each run."""
+    world = planting.workshop.world
+    executor = Interrupted(
+        planting.project,
+        user_space=world.user_space.parent,
+        state=world.state,
+        environment={"PATH": os.environ["PATH"], "HOME": str(planting.home)},
+    )
+    try:
+        with pytest.raises(LookupError):
+            await executor.execute(planting.item_id, {"script": "true"})
+    finally:
+        await executor.close()
+    (planting.project / ".vscode").mkdir()
+    result = await planting.run("true")
+    assert (result.success, planted(result), is_there(planting, ".vscode")) == (True, [], True)

@@ -359,6 +359,7 @@ class PrimitiveExecutor:
             if run is not None:
                 _take_planted(run.call, logged.run_id)
         finally:
+            UNDER_WAY.end(logged.run_id)  # also of a run that nobody has heard of
             logged.given_up()
             self._outputs.finish(logged.run_id)
 
