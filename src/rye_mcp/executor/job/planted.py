@@ -82,13 +82,16 @@ class Missing:
         others = [each for each in others if each != self]
         if not others:
             return self
-        protected = {*self.there, *self.paths, *(path for path, _ in self.links)}
-        led = dict(self.links) | {pair[0]: pair[1] for each in others for pair in each.links}
         made = {path for each in others for path in each.paths}
-        led = {path: real for path, real in led.items() if path in protected and path not in made}
-        paths = tuple(sorted(path for path in protected & {*self.paths, *made} if path not in led))
-        known = frozenset(path for path in self.known if all(each._knew(path, self) for each in others))
-        return replace(self, paths=paths, links=tuple(sorted(led.items())), known=known)
+        links = {path: real for each in (self, *others) for path, real in each.links if path not in made}
+        protected = {*self.there, *self.paths, *dict(self.links)}
+        paths = protected & {*self.paths, *made} - links.keys()
+        led = sorted((path, real) for path, real in links.items() if path in protected)
+        return replace(self, paths=tuple(sorted(paths)), links=tuple(led), known=self._known_beside(others))
+
+    def _known_beside(self, others: Iterable[Self]) -> frozenset[str]:
+        """What was there before this run, and before each of the others."""
+        return frozenset(path for path in self.known if all(each._knew(path, self) for each in others))
 
     def _knew(self, path: str, other: Missing) -> bool:
         """Whether this run would have left a path where it is, which another one knows."""
