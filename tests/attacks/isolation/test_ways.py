@@ -120,6 +120,7 @@ def test_no_way_leads_out_of_a_run_that_is_confined(world: World, name: str) -> 
 
 
 @pytest.mark.containment
+@pytest.mark.timeout(600)  # the first one builds a supervisor whose layers can be switched off
 def test_a_cell_needs_no_landlock(world: World, switched: Path) -> None:
     world.binary.write_bytes(switched.read_bytes())
     found, _ = world.attempt(world.policy("cell none"), LILUX_PROC_OFF="landlock")
@@ -167,6 +168,7 @@ OF_ROOT: list[tuple[str, str, Sequence[str]]] = [
 
 
 @pytest.mark.containment
+@pytest.mark.timeout(600)  # the first one builds a supervisor whose layers can be switched off
 @pytest.mark.parametrize(("off", "policy", "rows"), LAYERS + OF_ROOT)
 def test_without_a_layer_its_ways_are_open(
     world: World, switched: Path, off: str, policy: str, rows: Sequence[str]
