@@ -158,7 +158,7 @@ async def test_a_project_of_empty_files_does_not_wait_for_them(site: Site, proje
 
 
 async def test_a_file_takes_no_more_room_than_it_is_listed_with(tmp_path: Path) -> None:
-    """What is kept already could be written under any number of names, of which each says to be empty."""
+    """What is kept already could be written under any number of names that each claim to be empty."""
     content = b"x" * 1000
     digest = hashlib.sha256(content).hexdigest()
     sizes = [1000, *[0] * 9]

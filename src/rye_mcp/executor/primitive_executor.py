@@ -120,7 +120,7 @@ class PrimitiveExecutor:
     ) -> Self:
         """One that is made of parts that are there already.
 
-        `writes_locks` says for the tools of which space a successful run writes a lockfile, `why_cold` why
+        `writes_locks` says in which spaces a successful run of a tool writes a lockfile, `why_cold` why
         no interpreter may wait for calls, if none may. `open_engines` is called for the first tool that may
         run elsewhere, `tell` for each row of the log.
         """

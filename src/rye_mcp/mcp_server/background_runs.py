@@ -83,7 +83,7 @@ class _Run:
 
 
 def _plain(run_id: str) -> str:
-    """An id, of which a caller may also say the handle of its output."""
+    """An id; a caller may give the handle of the output instead."""
     from rye_mcp.runs.ids import parse_handle
 
     return parse_handle(run_id)[0]

@@ -324,7 +324,7 @@ def _channel_keys(own: X25519PrivateKey, other: bytes, body: Header) -> tuple[by
 
 
 def _unopened(instance: str, envelope: Header, reason: str) -> dict[str, Any]:
-    """What a worker process signs when it does not open an envelope, of which every byte counts."""
+    """What a worker process signs when it does not open an envelope; every byte of the envelope counts."""
     digest = hashlib.sha256(canonical_json(dict(envelope)).encode("ascii")).hexdigest()
     return {"op": "unopened", "instance": instance, "envelope": digest, "reason": reason}
 

@@ -85,7 +85,7 @@ Places = tuple[Stamp | None, Stamp | None]
 
 
 def places_of(policy: Policy | None) -> dict[str, Places]:
-    """Return the files of which a policy protects or hides what they are now, with their directories."""
+    """Return the files that a policy protects or hides as they are now, with their directories."""
     named = () if policy is None else (*policy.protect, *policy.mask)
     above = {path: os.path.dirname(path) for path in named}  # noqa: PTH120
     stamps = {directory: stamp_of(directory) for directory in {*above.values()}}
